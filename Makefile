@@ -51,7 +51,7 @@ REQUIREMENTS := requirements/$(DISTRO).txt requirements/build.txt requirements/r
 SOURCES := $(shell find src action msg srv scripts launch config -type f -not -name '*.pyc') CMakeLists.txt package.xml \
 	pyproject.toml tools/ros_wheels.cmake
 
-.PHONY: help setup demo test test-nodes test-fast test-distribution try-peers test-policies test-lerobot test-hud test-environments fuzz soak soak-nodes mutants sbom lint format docs status-picture provenance-picture fault-table bench \
+.PHONY: help setup demo test test-nodes test-fast test-distribution try-peers test-policies test-lerobot test-hud test-environments fuzz golden soak soak-nodes mutants sbom lint format docs status-picture provenance-picture fault-table bench \
 	bench-control bench-capacity bench-peers bench-against bench-waterfall bench-bags bench-fleet bench-rollouts bench-evaluation bench-batches bench-weights bench-weights-pause train-demo study clean
 
 help:  ## show this list
@@ -94,6 +94,9 @@ fuzz: setup  ## try a million spoiled inputs on all that reads bytes from outsid
 sbom: setup  ## write a bill of materials (CycloneDX) of what is installed to build/sbom.json
 	@mkdir -p build
 	@$(RUN) cyclonedx-py environment --pyproject pyproject.toml --validate --of JSON -o build/sbom.json $(BIN)/python
+
+golden: setup  ## record what the robot's core commands, or compare with it (ARGS="record FOLDER --worlds 10000 BAG...")
+	@$(RUN) python tools/golden.py $(ARGS)
 
 soak: $(WHEELS)  ## play 100000 random worlds of the robot's engine against its judge (ARGS="--worlds 16000": a day of robot time)
 	@$(RUN) PYTHONPATH=src python tools/soak.py $(ARGS)

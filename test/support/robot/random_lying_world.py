@@ -54,9 +54,15 @@ LONGEST_S = 20.0  # until the robot streams
 
 def play(seed: int) -> Outcome:
     """Play the world of a seed. Raises AssertionError for a command that must not be."""
+    world = play_world(seed)
+    return outcome_of(world, is_honest=world.is_honest)
+
+
+def play_world(seed: int) -> LyingWorld:
+    """Return the world of a seed at its end."""
     rng = random.Random(f"lies {seed}")
     world = make_world(rng, seed)
-    is_honest = rng.random() < HONEST
+    world.is_honest = is_honest = rng.random() < HONEST
     for _ in range(rng.randint(2, 5)):
         begin(world)
         world.run(rng.random())
@@ -67,7 +73,7 @@ def play(seed: int) -> Outcome:
         if rng.random() < 0.7:
             go_on(world)
         world.run(rng.uniform(0.1, 1.5))
-    return outcome_of(world, is_honest=is_honest)
+    return world
 
 
 def make_world(rng: random.Random, seed: int) -> LyingWorld:

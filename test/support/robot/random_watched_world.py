@@ -69,6 +69,11 @@ COMMANDS = (  # types of the two joints' controllers; None: the first takes both
 
 def play(seed: int) -> Outcome:
     """Play the world of a seed. Raises AssertionError for a command or silence that must not be."""
+    return outcome_of(play_world(seed))
+
+
+def play_world(seed: int) -> WatchedWorld:
+    """Return the world of a seed at its end."""
     rng = random.Random(f"watched {seed}")
     world = make_world(rng, seed)
     managers = random.Random(f"managers {seed}")  # not from the other choices' stream
@@ -83,7 +88,7 @@ def play(seed: int) -> Outcome:
         if rng.random() < 0.5:
             resume(world)
     finish(world, rng)
-    return outcome_of(world)
+    return world
 
 
 def make_world(rng: random.Random, seed: int) -> WatchedWorld:
