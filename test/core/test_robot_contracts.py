@@ -17,17 +17,16 @@ from remote_inference.core.contract.joint_limit import is_gripper
 from remote_inference.core.policy import PolicySpec
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.motion.playback import Playback
 from remote_inference.core.robot.pose_geometry import angles_between
-from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
-from remote_inference.core.robot.safety.guard import JOINT_LIMIT, VELOCITY_LIMIT, Guard
+from remote_inference.core.robot.queue.action_queue import MergeMode
+from remote_inference.core.robot.safety.guard import JOINT_LIMIT, VELOCITY_LIMIT
 from remote_inference.core.robot.tick import Tick
-from support.builders import make_source, make_spec, make_terms, ns
+from support.builders import make_source, make_spec, make_terms
 from support.robot.fed_playback import FedPlayback
+from support.robot.playbacks import make_playback, make_queue
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "config" / "robots").glob("*.yaml"))
-AGES = {"max_action_age_ns": ns(3.0), "max_sensor_age_ns": ns(0.5), "given_up_after_ns": ns(3.0)}
 ROUNDING = 1e-6  # a row comes as float32 in the policy's units
 
 
@@ -65,14 +64,12 @@ class Driven:
         self.high = np.array([limit.max for limit in limits])
         self.speed = np.array([limit.max_velocity for limit in limits])
         self.is_position = np.array([kind == "position" for kind in actions.kinds])
-        self.queue = ActionQueue()
+        self.queue = make_queue(self.contract)
         fallback = "hold" if self.is_position.any() else "zero"
         RobotConfig(servers=("/server",), fallback=fallback).check_fallback(*actions.kinds)
-        guard = Guard(actions, self.contract.period_s)
-        self.playback = Playback(self.queue, guard, self.contract, fallback=fallback, **AGES)
+        self.playback = make_playback(self.contract, self.queue, fallback)
         self.now_ns = 0
         self.measured = (self.low + self.high) / 2.0
-        self.playback.control.change(paused=False)
 
     def feed(self, wanted: np.ndarray) -> None:
         """Queue rows `[rows, action_dim]`, which the policy says in its own units."""

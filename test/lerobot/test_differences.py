@@ -16,6 +16,7 @@ from remote_inference.core.robot.queue.latency import WINDOW, LatencyWindow, ste
 from support.builders import CHUNK_SIZE, make_rows, make_source
 from support.robot.queue_operations import content
 from support.robot.simulation import World, streaming
+from support.robot.steps import drop_old
 
 
 def replace(
@@ -229,6 +230,6 @@ def test_actions_of_an_old_observation_are_dropped_instead_of_executed():
     ours, theirs, rows = ActionQueue(DelayPolicy.LATENCY), RealQueue(), make_rows(3)
     replace(ours, rows)
     theirs.merge(rows, rows, 0, rtc=True)
-    assert ours.drop_captured_before(1) == 3
+    assert drop_old(ours, 1) == 3
     assert ours.get() is None
     assert content(theirs.get()) == content(rows[0])  # it knows of no age

@@ -232,7 +232,7 @@ def test_a_command_that_was_decided_before_a_freeze_is_not_sent_after_it(robot: 
     robot.engine.play = play_and_freeze  # type: ignore[method-assign]
     robot.wait_until(lambda: before and len(sent) > before[0])
     assert [list(message.data) for message in sent[before[0] :]] == [[0.0]] * (len(sent) - before[0])
-    assert robot.engine.control.word.losses == 1
+    assert robot.engine.control.operator.losses == 1
     assert robot.end() is Phase.ENDED
 
 
@@ -248,7 +248,7 @@ def test_a_tick_that_takes_its_time_is_sent(robot: Robot) -> None:
 
     robot.engine.play = play_slowly  # type: ignore[method-assign]
     robot.wait_until(lambda: before and len(sent) > before[0] + 5)
-    assert robot.engine.control.word.losses == 0
+    assert robot.engine.control.operator.losses == 0
     assert robot.end() is Phase.ENDED
 
 
@@ -260,7 +260,7 @@ def test_a_tick_s_own_work_is_no_standing_still(
     robot.tick_by_hand(clock)
     robot.take(clock, worked_ns=worked_ns, stood_ns=stood_ns)
     robot.tick_by_hand(clock)
-    assert (robot.engine.control.word.losses == 0) is (stood_ns <= UNHEARD_NS)
+    assert (robot.engine.control.operator.losses == 0) is (stood_ns <= UNHEARD_NS)
     assert len(robot.sent) == 1 + (stood_ns <= UNHEARD_NS)
 
 

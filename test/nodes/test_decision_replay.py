@@ -13,7 +13,7 @@ from rcl_interfaces.srv import GetParameters
 from rclpy.task import Future
 from std_srvs.srv import Trigger
 
-from remote_inference.core.robot.motion.playback import UNHEARD_NS
+from remote_inference.core.robot.safety.hearing import UNHEARD_NS
 from remote_inference.recording.decisions.report import DIFFERS
 from remote_inference.wire.qos import CHUNK_TOPIC, DECISIONS_TOPIC
 from support.nodes.decision_tape import DecisionTape

@@ -129,11 +129,11 @@ def test_a_takeover_that_waits_has_stopped_the_policy_and_is_carried_out_however
 ) -> None:
     """A policy that misbehaves must not go on because the node is busy."""
     engine.resume(0)
-    forgets = engine.control.word.forgets
+    forgets = engine.control.operator.forgets
     given = busy.ask("takeover")
     assert engine.taken_over
-    assert engine.control.word.forgets == forgets + 1
-    assert engine.control.word.person_since_ns > 0
+    assert engine.control.operator.forgets == forgets + 1
+    assert engine.control.operator.person_since_ns > 0
     busy.now_s = 1.5
     busy.schedule.run_due()
     assert [(answer.success, answer.message) for answer in given] == [(False, "not done within 1 s")]

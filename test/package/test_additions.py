@@ -31,9 +31,7 @@ from remote_inference.core.exchange import ImageFeature
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.fallbacks import FALLBACKS
-from remote_inference.core.robot.motion.playback import Playback
-from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
-from remote_inference.core.robot.safety.guard import Guard
+from remote_inference.core.robot.queue.action_queue import MergeMode
 from remote_inference.core.server.batching import largest_batch, make_scheduler
 from remote_inference.core.server.manifest.backends import BACK_ENDS
 from remote_inference.core.server.manifest.manifest import load_manifest
@@ -75,6 +73,7 @@ from support.builders import (
     make_spec,
 )
 from support.entry_point_files import install
+from support.robot.playbacks import make_playback, make_queue
 from support.waiting import wait_until
 
 REGISTRIES: tuple[Registry[Any], ...] = (
@@ -350,18 +349,8 @@ def test_a_fallback_is_added(add: Add):
     config.check_fallback(contract.actions.kind)
     with pytest.raises(ValueError, match=r"'contrib' for effort actions, expected 'zero'$"):
         config.check_fallback("effort")
-    queue = ActionQueue()
-    guard = Guard(contract.actions, contract.period_s)
-    playback = Playback(
-        queue,
-        guard,
-        contract,
-        fallback=config.fallback,
-        max_action_age_ns=20 * PERIOD_NS,
-        max_sensor_age_ns=20 * PERIOD_NS,
-        given_up_after_ns=20 * PERIOD_NS,
-    )
-    playback.control.change(paused=False)
+    queue = make_queue(contract)
+    playback = make_playback(contract, queue, config.fallback)
     assert playback.tick(0).command is None, "before the first action another node may drive the robot"
     rows = np.full((1, len(JOINTS)), 0.1, np.float32)
     queue.merge(make_source(), rows, rows, MergeMode.APPEND, latency_steps=0, executed_before=0)

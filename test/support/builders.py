@@ -23,7 +23,7 @@ from remote_inference.core.policy import (
     PolicySpec,
 )
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.queue.action_queue import ChunkSource
+from remote_inference.core.robot.queue.plan import ChunkSource
 
 JOINTS = ("shoulder", "elbow")
 FLOAT64_MULTI_ARRAY = "std_msgs/msg/Float64MultiArray"

@@ -14,9 +14,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from remote_inference.core.robot.queue.action_queue import ActionQueue, DelayPolicy, MergeMode, QueuedAction
+from remote_inference.core.robot.queue.action_queue import ActionQueue, DelayPolicy, MergeMode
+from remote_inference.core.robot.queue.plan import QueuedAction
 from remote_inference.core.robot.turn import Turn
 from support.builders import make_rows, make_source
+from support.robot.steps import drop_old
 
 A_THOUSAND = 1000  # executed rows that a queue remembers
 
@@ -243,16 +245,16 @@ def test_rows_dropped_for_age_do_not_count_as_executed():
     queue = ActionQueue(DelayPolicy.CONSUMED)
     merge(queue, make_rows(4), capture_ns=10)
     before = queue.executed
-    assert queue.drop_captured_before(11) == 4
+    assert drop_old(queue, 11) == 4
     assert merge(queue, make_rows(4), latency_steps=4, executed_before=before) == 0
 
 
-def test_drop_captured_before_spares_the_instant_itself_and_later_ones():
+def test_dropping_old_actions_spares_the_instant_itself_and_later_ones():
     queue = ActionQueue()
     merge(queue, make_rows(2), MergeMode.APPEND, seq_id=1, capture_ns=10)
     merge(queue, make_rows(2), MergeMode.APPEND, seq_id=2, capture_ns=20)
-    assert queue.drop_captured_before(10) == 0
-    assert queue.drop_captured_before(20) == 2
+    assert drop_old(queue, 10) == 0
+    assert drop_old(queue, 20) == 2
     assert steps_of(drain(queue)) == [(2, 0), (2, 1)]
 
 
@@ -340,7 +342,7 @@ class QueueAgainstLists(RuleBasedStateMachine):
     @rule(age=st.integers(0, 4))
     def drop_old(self, age: int):
         kept = [row for row in self.rows if row[2] >= self.now - age]
-        assert self.queue.drop_captured_before(self.now - age) == len(self.rows) - len(kept)
+        assert drop_old(self.queue, self.now - age) == len(self.rows) - len(kept)
         self.rows = kept
 
     @rule()

@@ -15,8 +15,8 @@ import pytest
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.command import CommandSource
+from remote_inference.core.robot.motion.estimate import CATCH_UP_SCALE
 from remote_inference.core.robot.motion.human_commands import HumanCommands
-from remote_inference.core.robot.motion.whereabouts import CATCH_UP_SCALE
 from support.builders import JOINT_TRAJECTORY, JOINTS, contract_document, ns
 from support.robot.controllers import Trajectory
 from support.robot.fed_playback import FedPlayback

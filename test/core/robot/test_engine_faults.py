@@ -332,13 +332,13 @@ def test_a_source_that_falls_silent_is_named_and_counted_once():
 
 def test_the_measured_position_is_forgotten_when_the_joints_fall_silent():
     world = streaming(World())
-    assert world.engine.playback.control.word.measured is not None
+    assert world.engine.playback.control.operator.measured is not None
     world.sensors["joint_states"] = False
     world.run(1)
-    assert world.engine.playback.control.word.measured is None
+    assert world.engine.playback.control.operator.measured is None
     world.sensors["joint_states"] = True
     world.run(0.1)
-    assert world.engine.playback.control.word.measured is not None
+    assert world.engine.playback.control.operator.measured is not None
 
 
 def test_a_rejected_chunk_is_counted_by_the_guards_rule():

@@ -191,7 +191,7 @@ def test_an_answer_that_violates_the_contract_is_the_end(changes: dict[str, Any]
     assert all(word in stop.cause for word in words)
     assert "/server_a" in stop.cause
     assert world.sent == []
-    assert world.engine.playback.control.word.halted
+    assert world.engine.playback.control.operator.halted
     assert world.states() == [State.DEAD]
 
 
@@ -280,7 +280,7 @@ def test_time_offline_is_counted_anew_after_each_recovery():
         world.run_until(lambda: world.state is State.STREAMING)
     world.run(6)
     assert not stopped(world)
-    assert not world.engine.playback.control.word.halted
+    assert not world.engine.playback.control.operator.halted
 
 
 @pytest.mark.parametrize("obstacle", ["pause", "sensor"])

@@ -341,7 +341,7 @@ def test_a_robot_whose_controller_takes_other_joints_pauses_and_resumes_only_whe
     world = World(make_config(autostart=autostart)).run(0.5)
     world.engine.take_controllers(problem)
     assert world.engine.paused
-    assert (world.engine.control.word.pause_cause == problem) == autostart
+    assert (world.engine.control.operator.pause_cause == problem) == autostart
     assert world.engine.resume(world.now_ns)[0] == problem
     world.engine.take_controllers("")
     assert world.engine.paused

@@ -153,9 +153,9 @@ def test_a_release_takes_no_joint_for_where_the_person_s_last_command_was():
     person.target = np.zeros(2)
     world.take_over()
     world.run(0.5)
-    before = world.engine.control.word
+    before = world.engine.control.operator
     assert world.release() == ""
-    assert world.engine.control.word.forgets == before.forgets + 1
+    assert world.engine.control.operator.forgets == before.forgets + 1
 
 
 def test_the_answer_to_a_request_from_before_the_takeover_is_dropped():
@@ -318,7 +318,7 @@ def test_shadow_mode_marks_every_tick_and_measures_the_distance_to_the_arm():
     world.run(2)
     assert {tick.shadow for _, tick in world.ticks} == {True}
     would_be = [tick for _, tick in world.ticks if tick.source is CommandSource.CHUNK]
-    error = world.engine.shadow.error
+    error = world.engine.playback.shadow.error
     assert error.ticks == len(would_be) > 30
     assert error.largest.min() > world.max_following_error
     differences = np.abs(np.stack([tick.command for tick in would_be]) - world.position)
@@ -327,7 +327,7 @@ def test_shadow_mode_marks_every_tick_and_measures_the_distance_to_the_arm():
     assert world.state is State.STREAMING
     world.reset()
     world.run(0.6)
-    assert 0 < world.engine.shadow.error.ticks < 20
+    assert 0 < world.engine.playback.shadow.error.ticks < 20
 
 
 @pytest.mark.parametrize("kind", ["velocity", "effort"])
@@ -335,13 +335,13 @@ def test_only_positions_are_compared_with_the_measured_joints(kind: str):
     world = World(make_config(command_mode="shadow", fallback="zero"), contract=make_contract(kind))
     world.follows = False
     streaming(world).run(1)
-    assert world.engine.shadow.error.ticks == 0
+    assert world.engine.playback.shadow.error.ticks == 0
 
 
 def test_live_ticks_are_not_marked():
     world = streaming(World())
     assert {tick.shadow for _, tick in world.ticks} == {False}
-    assert world.engine.shadow is None
+    assert world.engine.playback.shadow is None
 
 
 def test_after_a_release_the_policy_begins_gently():

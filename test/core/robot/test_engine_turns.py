@@ -248,7 +248,7 @@ def test_a_robot_has_ended_when_it_is_dead_and_has_got_its_last_commands_or_thei
     assert not engine.has_ended(world.now_ns), "it has not looked at the clock since"
     died_ns = world.now_ns
     engine.tick(died_ns)
-    last_ns = died_ns + int(engine.playback.longest_end_s * 1e9)
+    last_ns = died_ns + int(engine.playback.rules.longest_end_s * 1e9)
     assert not engine.has_ended(last_ns)
     assert engine.has_ended(last_ns + 1)
 
@@ -260,7 +260,7 @@ def test_a_robot_has_ended_as_soon_as_it_has_got_its_last_commands() -> None:
     died_ns = world.now_ns
     world.run_until(lambda: engine.playback.finished)
     assert engine.has_ended(world.now_ns)
-    assert world.now_ns - died_ns < engine.playback.longest_end_s * 1e9 / 2
+    assert world.now_ns - died_ns < engine.playback.rules.longest_end_s * 1e9 / 2
 
 
 def test_a_robot_that_gives_up_awaits_no_answer() -> None:
@@ -274,7 +274,7 @@ def test_a_robot_that_gives_up_in_a_person_s_hands_goes_nowhere() -> None:
     world = shared()
     assert world.take_over() == ""
     world.engine._die(Event.CONTRACT_VIOLATED, "a test")
-    assert not world.engine.control.word.wants_home
+    assert not world.engine.control.operator.wants_home
 
 
 def test_a_person_s_command_reaches_the_control_thread() -> None:

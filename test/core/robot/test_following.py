@@ -11,10 +11,9 @@ import pytest
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import DocumentError, parse_document, parse_yaml
-from remote_inference.core.robot.action_masks import ActionMasks
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.motion.following import LAG_S, RETRY_NS, FollowingWatch
-from remote_inference.core.robot.safety.guard import FOLLOWING_ERROR
+from remote_inference.core.robot.motion.estimate import RETRY_NS
+from remote_inference.core.robot.safety.guard import FOLLOWING_ERROR, LAG_S
 from remote_inference.core.robot.safety.state_machine import State
 from support.builders import (
     FLOAT64_MULTI_ARRAY,
@@ -27,6 +26,7 @@ from support.builders import (
     ns,
 )
 from support.robot.fed_playback import FedPlayback
+from support.robot.motions import FollowingWatch
 from support.robot.pose_robot import UPRIGHT, pose_contract
 from support.robot.simulated_server import SimulatedServer
 from support.robot.simulation import World, streaming
@@ -43,8 +43,7 @@ def bounded_contract(**limits: Any) -> Contract:
 
 
 def make_watch(**limits: Any) -> FollowingWatch:
-    contract = bounded_contract(**limits)
-    return FollowingWatch(contract.actions, ActionMasks.of(contract.actions), contract.period_s)
+    return FollowingWatch(bounded_contract(**limits))
 
 
 def look(watch: FollowingWatch, command: float, measured: float, **changes: float) -> list[bool]:
@@ -59,7 +58,7 @@ def test_a_joint_is_astray_beyond_its_bound_alone():
     watch = make_watch(max_following_error=BOUND)
     assert look(watch, BOUND - 1e-9, 0.0) == [False, False]
     assert look(watch, -BOUND - 1e-9, 0.0) == [True, False]
-    assert watch.astray == ("shoulder",)
+    assert watch.not_following == ("shoulder",)
 
 
 def test_by_default_the_bound_is_the_way_of_a_lag_at_full_speed():
@@ -77,9 +76,9 @@ def test_a_joint_of_which_nothing_is_known_is_judged_by_no_other_and_stays_what_
     watch = make_watch(max_following_error=BOUND)
     unknown, ages_s = np.array([np.nan, 0.0]), np.zeros(2)
     watch.look(np.array([0.0, 2 * BOUND]), unknown, BOTH, ages_s=ages_s, now_ns=0)
-    assert watch.astray == ("elbow",)
+    assert watch.not_following == ("elbow",)
     watch.look(np.zeros(2), np.full(2, np.nan), BOTH, ages_s=ages_s, now_ns=0)
-    assert watch.astray == ("elbow",)
+    assert watch.not_following == ("elbow",)
 
 
 def test_a_joint_is_found_not_to_follow_while_another_one_is_not_measured():
@@ -93,7 +92,7 @@ def test_a_joint_is_found_not_to_follow_while_another_one_is_not_measured():
         robot.playback.control.change(measured_ns=begin_ns, positions=np.zeros(2), positions_ns=positions_ns)
         command = robot.tick().command
         farthest = farthest if command is None else max(farthest, command[1])
-    assert robot.playback.astray == ("elbow",)
+    assert robot.playback.not_following == ("elbow",)
     assert farthest <= BOUND + 2.1 * MAX_STEP
 
 
@@ -107,7 +106,7 @@ def test_an_astray_joint_that_moves_is_let_go():
     )
     assert blocked.tolist() == [False, False]
     assert lost.tolist() == [True, False], "the next step begins where it is"
-    assert watch.astray == ()
+    assert watch.not_following == ()
 
 
 def test_a_joint_that_has_moved_by_no_more_than_a_step_has_not_moved():
@@ -121,7 +120,7 @@ def test_a_watch_that_forgets_judges_anew():
     watch = make_watch(max_following_error=BOUND)
     look(watch, 2 * BOUND, 0.0)
     watch.forget()
-    assert watch.astray == ()
+    assert watch.not_following == ()
     assert look(watch, 0.0, 0.0) == [False, False]
 
 
@@ -137,13 +136,13 @@ def test_a_joint_that_stands_still_is_tried_again_after_a_pause_and_stays_named(
     look(watch, 2 * BOUND, 0.0)
     assert look(watch, 0.0, 0.0, now_ns=RETRY_NS - 1) == [True, False]
     assert look(watch, 0.0, 0.0, now_ns=RETRY_NS) == [False, False]
-    assert watch.astray == ("shoulder",)
+    assert watch.not_following == ("shoulder",)
 
 
 def test_a_joint_whose_following_error_is_off_is_never_astray():
     watch = make_watch(max_following_error="off")
     assert look(watch, 100.0, 0.0) == [False, False]
-    assert watch.astray == ()
+    assert watch.not_following == ()
 
 
 @pytest.mark.parametrize("text", ["off", "'off'", "false"])  # YAML 1.1 and 1.2 differ in what the first means
@@ -167,7 +166,7 @@ def test_a_measurement_from_before_the_last_command_leads_no_arm_back():
     robot.append(MAX_STEP * np.arange(1, 40)[:, np.newaxis] * np.ones(2))
     delay_ns = 3 * robot.period_ns
     ticks = []
-    while not robot.playback.astray:
+    while not robot.playback.not_following:
         robot.playback.control.change(measured=np.zeros(2), measured_ns=robot.now_ns - delay_ns)
         ticks.append(robot.tick())
     assert ticks[-2].source is CommandSource.CHUNK
@@ -192,7 +191,7 @@ def test_at_a_high_rate_a_measurement_of_two_rounds_of_the_worker_leads_a_joint_
     robot = FedPlayback(parse_document(document, Contract, "test.contract.yaml"), "repeat_last")
     robot.now_ns = ns(1)
     robot.append(0.01 * np.arange(1, 40)[:, np.newaxis] * np.ones(2))
-    while not robot.playback.astray:
+    while not robot.playback.not_following:
         robot.playback.control.change(measured=np.zeros(2), measured_ns=robot.now_ns - age_ns)
         tick = robot.tick()
     assert tick.interventions == (FOLLOWING_ERROR,)
@@ -200,10 +199,10 @@ def test_at_a_high_rate_a_measurement_of_two_rounds_of_the_worker_leads_a_joint_
 
 
 def test_a_pose_follows_as_far_from_its_command_as_its_bound():
-    actions = pose_contract(max_following_error=0.25).actions
+    contract = pose_contract(max_following_error=0.25)
     begin, end = np.array([0.0, 0.0, 0.0, *UPRIGHT]), np.array([0.25, 0.0, 0.0, *UPRIGHT])
     for goal, is_astray in ((end, False), (np.nextafter(end, 1.0), True)):
-        watch = FollowingWatch(actions, ActionMasks.of(actions), PERIOD_NS / 1e9)
+        watch = FollowingWatch(contract)
         lost, _ = watch.look(goal, begin, np.ones(7, bool), ages_s=np.zeros(7), now_ns=0)
         assert lost.tolist() == [is_astray] * 7
 
@@ -299,7 +298,7 @@ def test_drives_that_come_back_let_the_arm_step_on_from_where_it_is(fallback: st
     world.run_until(
         lambda: world.state is State.STREAMING and world.engine.counters.chunks_merged > merged, limit_s=5
     )
-    assert world.engine.playback.astray == ()
+    assert world.engine.playback.not_following == ()
     assert (world.run(1).position > 0).all()
 
 

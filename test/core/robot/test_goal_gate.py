@@ -442,7 +442,7 @@ def test_the_last_point_of_the_way_home_is_a_goal_at_any_rate_of_control(fps: fl
     robot.append([position] * 3)
     while not robot.playback.finished:
         now_ns = robot.now_ns
-        assert now_ns < ns(robot.playback.longest_end_s), "the process ends without it"
+        assert now_ns < ns(robot.playback.rules.longest_end_s), "the process ends without it"
         if now_ns == 3 * robot.period_ns:
             robot.playback.control.halt(wants_home=True)
         gate.is_heard()
@@ -486,7 +486,7 @@ def test_the_last_command_lasts_until_the_slowest_server_has_it(
 def test_a_goal_of_a_tiny_rate_keeps_no_robot_that_gave_up_alive_for_ever():
     home = {"positions": [0.0, 0.8], "duration_s": 0.3}
     robot = FedPlayback(gripper_contract(ARM, GRIPPER | {"max_rate_hz": 1e-300}, home=home))
-    assert robot.playback.longest_end_s < 20.0
+    assert robot.playback.rules.longest_end_s < 20.0
 
 
 def test_nothing_is_sent_after_a_stop_that_the_last_tick_had_not_heard():

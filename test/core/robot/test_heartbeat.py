@@ -183,7 +183,7 @@ def test_a_thread_that_may_have_been_given_up_begins_where_the_arm_is_measured_s
 
 def test_a_robot_that_was_stopped_from_outside_is_paused_and_trusts_no_command_of_before() -> None:
     world = streaming(World())
-    losses = world.engine.control.word.losses
+    losses = world.engine.control.operator.losses
     world.engine.take_outside_stop()
     assert world.engine.paused
-    assert world.engine.control.word.losses == losses + 1
+    assert world.engine.control.operator.losses == losses + 1

@@ -19,7 +19,7 @@ from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.engine import Engine
 from remote_inference.core.robot.motion.homing import Homing
-from remote_inference.core.robot.motion.playback import END_MARGIN_S
+from remote_inference.core.robot.motion.rules import END_MARGIN_S
 from remote_inference.core.robot.safety.guard import FOLLOWING_ERROR, SENSOR_AGE
 from remote_inference.core.robot.safety.state_machine import Event, State
 from support.builders import (
@@ -310,7 +310,7 @@ def test_a_robot_that_does_not_follow_when_it_gives_up_is_not_sent_home(fallback
     """Not when the joint is due for another try either."""
     world = streaming(home_world(fallback=fallback, home=FAR))
     world.driven = False
-    world.run_until(lambda: bool(world.engine.playback.astray), limit_s=5)
+    world.run_until(lambda: bool(world.engine.playback.not_following), limit_s=5)
     world.server.up = False
     world.run_until(lambda: stopped(world))
     world.run(10)
@@ -367,7 +367,7 @@ def test_trajectory_controllers_of_an_arm_that_does_not_follow_are_told_to_stay_
     world.run(4)
     last = [tick for _, tick in world.ticks if tick.command is not None][-STOPS:]
     assert {tick.source for tick in last} == {CommandSource.HOLD}
-    astray = np.array([name in world.engine.playback.astray for name in JOINTS])
+    astray = np.array([name in world.engine.playback.not_following for name in JOINTS])
     assert astray.any()
     assert last[-1].command[astray] == pytest.approx(world.position[astray])
 

@@ -14,30 +14,30 @@ from remote_inference.core.documents.document import parse_document
 from remote_inference.core.exchange import Request
 from remote_inference.core.policy import Float32Array
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.motion.playback import Playback
 from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
-from remote_inference.core.robot.queue.interpolation import MOST_AHEAD, Interpolation
-from remote_inference.core.robot.safety.guard import AGE, VELOCITY_LIMIT, Guard
+from remote_inference.core.robot.queue.plan import MOST_AHEAD
+from remote_inference.core.robot.safety.guard import AGE, VELOCITY_LIMIT
 from remote_inference.core.robot.tick import Tick
 from support.builders import (
     FPS,
     JOINT_TRAJECTORY,
     contract_document,
     make_config,
-    make_contract,
     make_rows,
     ns,
 )
-from support.robot.played_arm import MAX_AGE_NS, feed
+from support.robot.playbacks import MAX_AGE_NS, make_playback
+from support.robot.played_arm import feed
 from support.robot.replayed import exact, replay, ticks_of
 from support.robot.simulated_server import SimulatedServer
 from support.robot.simulation import World, streaming
+from support.robot.steps import Steps
 
 TICKS = 5  # of control that a row lasts
 
 
-def make_interpolation(queue: ActionQueue, ticks_per_row: int = TICKS, mode: str = "linear") -> Interpolation:
-    return Interpolation(queue, make_contract().action_units, ticks_per_row, is_linear=mode == "linear")
+def make_steps(queue: ActionQueue, ticks_per_row: int = TICKS, mode: str = "linear") -> Steps:
+    return Steps(queue, ticks_per_row, is_linear=mode == "linear")
 
 
 class Arm:
@@ -52,17 +52,8 @@ class Arm:
         self.period_ns = round(contract.period_s * 1e9)
         self.max_step = contract.actions.limits["elbow"].max_velocity * contract.period_s
         self.queue = ActionQueue()
-        guard = Guard(contract.actions, contract.period_s)
-        self.playback = Playback(
-            self.queue,
-            guard,
-            contract,
-            fallback="hold",
-            max_action_age_ns=MAX_AGE_NS,
-            max_sensor_age_ns=MAX_AGE_NS,
-            given_up_after_ns=MAX_AGE_NS,
-        )
-        self.playback.control.change(paused=False, measured=np.zeros(2))
+        self.playback = make_playback(contract, self.queue, max_sensor_age_ns=MAX_AGE_NS)
+        self.playback.control.change(measured=np.zeros(2))
         self.now_ns = ns(10)
 
     def tick(self) -> Tick:
@@ -150,7 +141,7 @@ def test_a_row_in_progress_that_is_too_old_with_none_behind_it_is_not_executed_o
     arm = Arm()
     feed(arm.queue, make_rows(1), arm.now_ns - MAX_AGE_NS)
     assert [tick.source for tick in arm.play(2)] == [CommandSource.CHUNK, CommandSource.NONE]
-    assert arm.playback._guard.counts[AGE] == 1
+    assert arm.playback.rules.guard.counts[AGE] == 1
 
 
 def test_a_robot_that_may_have_been_moved_begins_a_row():
@@ -203,7 +194,7 @@ def test_each_point_lies_on_the_way_to_the_next_row_and_each_row_is_met(
 ):
     rng = np.random.default_rng(seed)
     queue = ActionQueue()
-    interpolation = make_interpolation(queue, ticks_per_row)
+    steps = make_steps(queue, ticks_per_row)
     before: np.ndarray | None = None
     for event, amount in schedule:
         if event != "play":
@@ -211,12 +202,12 @@ def test_each_point_lies_on_the_way_to_the_next_row_and_each_row_is_met(
             continue
         for _ in range(amount):
             goal = queue.head
-            step = interpolation.step(0)
+            step = steps.step()
             if step is None:
                 assert goal is None
             elif step.fraction == 0.0:
-                assert step.row is goal
-                assert step.point.tolist() == step.row.robot.tolist()
+                assert step.action is goal
+                assert step.point.tolist() == step.action.robot.tolist()
             else:
                 assert before is not None
                 assert queue.head is goal, "a row is taken when it begins"
@@ -250,21 +241,20 @@ def test_what_is_foreseen_comes_true(
 ):
     rng = np.random.default_rng(seed)
     queue = ActionQueue()
-    interpolation = make_interpolation(queue, ticks_per_row, mode)
+    steps = make_steps(queue, ticks_per_row, mode)
     for event, amount in schedule:
         if event == "play":
             for _ in range(amount):
-                interpolation.step(0)
+                steps.step()
         else:
             feed(queue, rng.uniform(-1, 1, (amount, 2)).astype(np.float32), 0, MergeMode(event))
-    foresight = interpolation.foresee()
-    assert len(foresight.points) == len(foresight.rows)
-    for point, row in zip(foresight.points, foresight.rows, strict=True):
-        step = interpolation.step(0)
+    foresight = steps.foresee()
+    for point, capture_ns in zip(foresight.points, foresight.capture_ns, strict=True):
+        step = steps.step()
         assert step is not None
-        assert step.row is row
+        assert step.action.source.capture_ns == capture_ns
         assert step.point.tolist() == point.tolist()
-    assert len(queue) == 0 or len(foresight.rows) >= MOST_AHEAD - ticks_per_row
+    assert len(queue) == 0 or len(foresight.points) >= MOST_AHEAD - ticks_per_row
 
 
 # -- with the engine around it -------------------------------------------------------------------------------

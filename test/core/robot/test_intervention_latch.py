@@ -9,13 +9,29 @@ import pytest
 
 from remote_inference.core.documents.document import DocumentError, parse_document
 from remote_inference.core.robot.config import RobotConfig
+from remote_inference.core.robot.motion.limit import watch
+from remote_inference.core.robot.motion.select import Choice, Order
 from remote_inference.core.robot.safety.effects import StopLatched
-from remote_inference.core.robot.safety.guard import JOINT_LIMIT, VELOCITY_LIMIT, InterventionLatch
-from support.builders import make_config
+from remote_inference.core.robot.safety.guard import JOINT_LIMIT, VELOCITY_LIMIT
+from support.builders import make_config, make_contract
+from support.robot.motions import Motion
+from support.robot.playbacks import make_rules
 from support.robot.simulation import World, streaming
 
 
-def feed(latch: InterventionLatch, *commands: tuple[str, ...]) -> list[str]:
+class Latch(Motion):
+    """Commands of a policy of which the guard may change so many."""
+
+    def __init__(self, max_changed: float, window: int) -> None:
+        super().__init__(make_rules(make_contract(), max_changed=max_changed, window=window))
+
+    def take(self, altered: tuple[str, ...]) -> str:
+        choice = watch(Choice(self.state, Order.LEAD), altered, self.rules)
+        self.state = choice.state
+        return choice.latch
+
+
+def feed(latch: Latch, *commands: tuple[str, ...]) -> list[str]:
     return [latch.take(interventions) for interventions in commands]
 
 
@@ -23,33 +39,33 @@ CLAMPED, GOOD = (JOINT_LIMIT,), ()
 
 
 def test_more_than_the_ratio_of_a_full_window_stops():
-    reasons = feed(InterventionLatch(0.5, 4), CLAMPED, CLAMPED, GOOD, GOOD, CLAMPED, CLAMPED, CLAMPED)
+    reasons = feed(Latch(0.5, 4), CLAMPED, CLAMPED, GOOD, GOOD, CLAMPED, CLAMPED, CLAMPED)
     assert [bool(reason) for reason in reasons] == [False] * 6 + [True]
 
 
 def test_a_window_that_is_not_full_does_not_stop():
-    assert feed(InterventionLatch(0.1, 4), CLAMPED, CLAMPED, CLAMPED) == [""] * 3
+    assert feed(Latch(0.1, 4), CLAMPED, CLAMPED, CLAMPED) == [""] * 3
 
 
 def test_the_reason_names_the_ratio_and_the_rules():
-    latch = InterventionLatch(0.5, 4)
+    latch = Latch(0.5, 4)
     *_, reason = feed(latch, CLAMPED, GOOD, (JOINT_LIMIT, VELOCITY_LIMIT), CLAMPED)
     assert "3 of the last 4 commands (joint_limit 3, velocity_limit 1)" in reason
     assert "max_clamped_ratio is 0.5" in reason
 
 
 def test_after_a_stop_the_window_must_fill_again():
-    latch = InterventionLatch(0.5, 2)
+    latch = Latch(0.5, 2)
     assert [bool(reason) for reason in feed(latch, *[CLAMPED] * 5)] == [False, True, False, True, False]
 
 
 def test_what_was_changed_before_a_stop_counts_no_more():
-    reasons = feed(InterventionLatch(0.5, 4), *[CLAMPED] * 4, CLAMPED, CLAMPED, GOOD, GOOD)
+    reasons = feed(Latch(0.5, 4), *[CLAMPED] * 4, CLAMPED, CLAMPED, GOOD, GOOD)
     assert [bool(reason) for reason in reasons] == [False] * 3 + [True] + [False] * 4
 
 
 def test_without_a_ratio_it_is_off():
-    assert feed(InterventionLatch(0.0, 2), *[CLAMPED] * 9) == [""] * 9
+    assert feed(Latch(0.0, 2), *[CLAMPED] * 9) == [""] * 9
 
 
 @pytest.mark.parametrize("changes", [{"max_clamped_ratio": 1.0}, {"clamped_window": 0}])

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from remote_inference.core.robot.command import CommandSource
+from remote_inference.core.robot.motion.estimate import CATCH_UP_SCALE, WAIT_NS
 from remote_inference.core.robot.motion.human_commands import HumanCommands
-from remote_inference.core.robot.motion.lateness import WAIT_NS
-from remote_inference.core.robot.motion.playback import AGED_OUT
-from remote_inference.core.robot.motion.whereabouts import CATCH_UP_SCALE
+from remote_inference.core.robot.motion.select import AGED_OUT
 from remote_inference.core.robot.safety.hearing import UNHEARD_NS
 from remote_inference.core.robot.tick import Tick
 from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, MAX_STEP, make_contract, ns

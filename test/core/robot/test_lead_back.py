@@ -13,7 +13,7 @@ from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.motion.human_commands import HumanCommands
-from remote_inference.core.robot.motion.lead_back import MARGIN_S, MOST_WAYS
+from remote_inference.core.robot.motion.select import MARGIN_S, MOST_WAYS
 from remote_inference.core.robot.motion.stopping import MOST_LAG_S
 from remote_inference.core.robot.safety.stop_inputs import StopInputs
 from remote_inference.core.robot.tick import Tick
@@ -55,7 +55,7 @@ class LedRobot(FedPlayback):
         """Let the joint stand still until it is found astray."""
         for _ in range(20):
             tick = self.go(0.0)
-            if self.playback.astray:
+            if self.playback.not_following:
                 break
         assert tick.source is CommandSource.REPEAT_LAST
 
@@ -154,7 +154,7 @@ def test_a_robot_that_gives_up_while_it_is_led_back_is_not_led_home_from_there()
     robot = LedRobot(home={"positions": [0.0, 0.0], "duration_s": 1.0})
     robot.lose()
     robot.go(-0.5)  # it has moved, and is still away from its command
-    assert not robot.playback.astray
+    assert not robot.playback.not_following
     robot.playback.control.halt(wants_home=True)
     assert robot.go(-0.5).command is None
     assert robot.playback.stranded == "shoulder: it does not follow its commands"

@@ -14,7 +14,6 @@ from remote_inference.core.contract.controller_stop import Measured, stop_contro
 from remote_inference.core.documents.document import DocumentError, parse_document
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.motion.shadow import ShadowComparison
 from remote_inference.core.robot.safety.guard import JOINT_LIMIT, SENSOR_AGE, VELOCITY_LIMIT
 from remote_inference.core.robot.tick import Tick
 from support.builders import (
@@ -172,11 +171,13 @@ def test_a_base_stops_while_a_trajectory_cannot_be_ended_which_still_counts_as_i
     robot.feed(*[(0.01 * row, 0.6) for row in range(20)])
     robot.tick()
     robot.playback.control.change(paused=True, forget=True, lose=True, measured=None)
-    before = robot.playback._horizon.end_ns
+    before = robot.playback._state.sent.look_ahead.end_ns
     tick = robot.tick()
     assert robot.commanded(tick) == {"base": [0.0]}
     assert SENSOR_AGE in tick.interventions
-    assert robot.playback._horizon.end_ns == before > robot.now_ns  # the controller goes on executing it
+    assert (
+        robot.playback._state.sent.look_ahead.end_ns == before > robot.now_ns
+    )  # the controller goes on executing it
 
 
 def test_a_joint_that_was_stopped_by_hand_is_not_led_on_from_the_base_s_stops():
@@ -195,7 +196,7 @@ def test_a_base_is_never_astray():
     robot = Robot()
     for _ in range(3):
         robot.drive()
-    assert robot.playback.astray == ()
+    assert robot.playback.not_following == ()
 
 
 def test_the_arm_goes_home_and_the_base_stands():
@@ -249,8 +250,9 @@ def test_an_arm_goes_on_beside_a_base_without_a_controller_though_nobody_measure
 
 
 def test_only_the_arm_is_compared_in_shadow_mode():
-    shadow = ShadowComparison(2)
-    robot = Robot(shadow=shadow)
+    robot = Robot(is_shadow=True)
+    shadow = robot.playback.shadow
+    assert shadow is not None
     robot.see(0.02)
     robot.feed((0.05, 0.6))
     robot.tick()
@@ -332,7 +334,7 @@ def test_a_base_stands_while_the_arm_does_not_follow_also_when_it_is_tried_again
         robot.feed((min(0.9, 0.05 * step), 0.6))
         robot.see(0.0)  # its drives are off
         tick = robot.tick()
-        if robot.playback.astray:
+        if robot.playback.not_following:
             speeds.append(robot.commanded(tick).get("base", [0.0]))
     assert len(speeds) > 30, "longer than the pause between two attempts"
     assert speeds == len(speeds) * [[0.0]]

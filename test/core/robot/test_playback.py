@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,25 +16,21 @@ from hypothesis import strategies as st
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.fallbacks import FALLBACKS
 from remote_inference.core.robot.motion.playback import Playback
-from remote_inference.core.robot.motion.shadow import ShadowComparison
 from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
 from remote_inference.core.robot.safety.guard import (
     AGE,
     JOINT_LIMIT,
     NON_FINITE,
     VELOCITY_LIMIT,
-    Guard,
-    InterventionLatch,
 )
 from remote_inference.core.robot.turn import Turn
 from support.builders import MAX_STEP, PERIOD_NS, make_config, make_contract, make_rows, ns
-from support.robot.played_arm import AGES, MAX_AGE_NS, Arm, feed
+from support.robot.playbacks import MAX_AGE_NS, make_rules
+from support.robot.played_arm import Arm
 
 
 def test_it_starts_paused():
-    queue = ActionQueue()
-    guard = Guard(make_contract().actions, PERIOD_NS / 1e9)
-    assert Playback(queue, guard, make_contract(), fallback="hold", **AGES).control.word.paused
+    assert Playback(make_rules(make_contract()), ActionQueue()).control.operator.paused
 
 
 def test_a_tick_commands_the_next_action_and_says_where_it_comes_from():
@@ -67,22 +64,13 @@ def test_an_aged_chunk_gives_way_to_a_younger_one_behind_it():
     assert arm.guard.counts[AGE] == 4
 
 
-@pytest.mark.parametrize("aged", [0, 1])
-def test_an_old_chunk_merged_in_the_middle_of_a_tick_is_not_commanded(aged: int):
-    """The merging thread may come between the removal of aged actions and the taking of the next one."""
-
-    class RacingQueue(ActionQueue):
-        def drop_captured_before(self, oldest_ns: int) -> int:
-            dropped = super().drop_captured_before(oldest_ns)
-            feed(self, make_rows(2), capture_ns=oldest_ns - ns(1))
-            return dropped
-
-    arm = Arm(queue=RacingQueue())
-    arm.feed(make_rows(aged))
-    tick = arm.playback.tick(ns(10))
-    assert tick.command is None
-    assert tick.interventions == (AGE,)
-    assert arm.guard.counts[AGE] == aged + 1
+def test_what_the_guard_alters_is_counted_by_actions_and_not_by_joints():
+    arm = Arm()
+    arm.playback.control.change(measured=np.ones(2))
+    arm.feed(np.full((3, 2), 9.0, np.float32))
+    for index in range(3):
+        arm.playback.tick(index * PERIOD_NS)
+    assert {rule: count for rule, count in arm.guard.counts.items() if count} == {JOINT_LIMIT: 3}
 
 
 def test_a_refused_action_is_not_commanded():
@@ -211,6 +199,7 @@ def test_no_action_older_than_the_bound_is_ever_commanded(schedule: list, fallba
 
 def test_a_fallback_s_positions_pass_the_guard():
     class Eager:
+        action_kinds = ("position",)
         source = CommandSource.REPEAT_LAST
 
         def command(self, last, reference):
@@ -220,7 +209,7 @@ def test_a_fallback_s_positions_pass_the_guard():
             return None
 
     arm = Arm()
-    arm.playback._stopping._fallback = Eager()
+    arm.playback.rules = replace(arm.playback.rules, fallback=Eager())
     arm.feed(make_rows(1))
     arm.playback.tick(0)
     tick = arm.playback.tick(PERIOD_NS)
@@ -256,7 +245,7 @@ def test_a_merge_ends_the_starving_before_the_next_tick():
     arm = Arm()
     arm.playback.tick(0)
     assert arm.playback.starved == "queue empty"
-    arm.playback.take_merge()
+    arm.playback.note_merge()
     assert arm.playback.starved == ""
 
 
@@ -271,7 +260,7 @@ def test_a_tick_waits_while_another_thread_has_the_turn():
 
 
 def test_clamps_from_before_a_reset_do_not_count_towards_the_stop_for_clamps():
-    arm = Arm(latch=InterventionLatch(0.5, 4))
+    arm = Arm(max_changed=0.5, window=4)
     arm.playback.control.change(measured=np.ones(2))
     arm.feed(np.array([[3.0, 3.0]] * 2 + [[1.0, 1.0]] * 4, np.float32))
     for index in range(2):
@@ -284,8 +273,9 @@ def test_clamps_from_before_a_reset_do_not_count_towards_the_stop_for_clamps():
 
 
 def test_shadow_mode_compares_the_policy_s_commands_alone():
-    shadow = ShadowComparison(2)
-    arm = Arm("repeat_last", shadow=shadow)
+    arm = Arm("repeat_last", is_shadow=True)
+    shadow = arm.playback.shadow
+    assert shadow is not None
     arm.feed(np.full((1, 2), 0.05, np.float32))
     sources = [arm.playback.tick(index * PERIOD_NS).source for index in range(3)]
     assert sources == [CommandSource.CHUNK, *[CommandSource.REPEAT_LAST] * 2]

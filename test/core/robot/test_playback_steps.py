@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.motion.following import RETRY_NS
+from remote_inference.core.robot.motion.estimate import RETRY_NS
 from remote_inference.core.robot.safety.guard import (
     FOLLOWING_ERROR,
     NON_FINITE,
@@ -19,7 +21,8 @@ from remote_inference.core.robot.safety.guard import (
     Guard,
 )
 from support.builders import JOINTS, MAX_STEP, PERIOD_NS, contract_document, make_contract, make_rows, ns
-from support.robot.played_arm import MAX_AGE_NS, TWO_CONTROLLERS, Arm
+from support.robot.playbacks import MAX_AGE_NS
+from support.robot.played_arm import TWO_CONTROLLERS, Arm
 
 
 def test_the_step_is_limited_against_the_last_command_and_against_the_robot_before_the_first():
@@ -67,9 +70,11 @@ def test_a_command_that_is_forgotten_in_the_middle_of_a_tick_is_forgotten():
 
     arm = Arm()
     arm.feed(np.zeros((3, 2), np.float32))
-    arm.playback._guard = InterruptedGuard(make_contract().actions, PERIOD_NS / 1e9)
+    rules = arm.playback.rules
+    guard = InterruptedGuard(make_contract().actions, PERIOD_NS / 1e9)
+    arm.playback.rules = replace(rules, guard=guard)
     arm.playback.tick(0)
-    arm.playback._guard = arm.guard
+    arm.playback.rules = rules
     arm.playback.control.change(measured=np.array([0.5, 0.5]))
     assert arm.playback.tick(PERIOD_NS).command == pytest.approx([0.5 - MAX_STEP] * 2)
 
@@ -165,7 +170,7 @@ def test_joints_that_hear_nothing_wait_for_a_measurement_from_after_their_last_c
     arm.playback.control.change(measured=np.zeros(2), measured_ns=0)
     for index in range(5):
         arm.playback.tick(index * PERIOD_NS)
-    sinks = arm.playback._contract.commands
+    sinks = arm.playback.rules.contract.commands
     arm.playback.listen(sinks)
     if is_back:
         arm.playback.tick(5 * PERIOD_NS)
@@ -219,7 +224,7 @@ def left_and_moved(fallback: str, away_s: float, contract: Contract | None = Non
     arm.feed(np.stack([np.linspace(0.1, 0.8, 8)] * 2, axis=1).astype(np.float32))
     for index in range(8):
         arm.playback.control.change(measured=arm.playback.tick(index * PERIOD_NS).command)
-    arm.playback.listen(arm.playback._contract.commands)
+    arm.playback.listen(arm.playback.rules.contract.commands)
     arm.playback.control.change(measured=np.full(2, -0.8))
     for index in range(8, 8 + round(away_s * 1e9 / PERIOD_NS)):
         arm.playback.tick(index * PERIOD_NS)
@@ -307,10 +312,10 @@ def test_a_joint_may_be_behind_by_its_way_since_it_was_measured():
         arm.playback.tick(now_ns)
     arm.playback.control.change(measured=np.full(2, -0.3), measured_ns=now_ns)
     arm.playback.tick(now_ns + ns(0.4))
-    assert arm.playback.astray == ()
+    assert arm.playback.not_following == ()
     arm.playback.control.change(measured=np.full(2, -0.5), measured_ns=now_ns)
     arm.playback.tick(now_ns + ns(0.4))
-    assert set(arm.playback.astray) == set(JOINTS)
+    assert set(arm.playback.not_following) == set(JOINTS)
 
 
 def lagging(arm: Arm) -> Arm:
@@ -318,7 +323,7 @@ def lagging(arm: Arm) -> Arm:
     arm.feed(np.full((20, 2), 0.9, np.float32))
     for index in range(10):
         arm.playback.tick(index * PERIOD_NS)
-    assert set(arm.playback.astray) == set(JOINTS)
+    assert set(arm.playback.not_following) == set(JOINTS)
     return arm
 
 
@@ -327,17 +332,17 @@ def test_a_paused_arm_need_not_follow():
     arm = lagging(Arm())
     arm.playback.control.change(paused=True)
     arm.playback.tick(10 * PERIOD_NS)
-    assert arm.playback.astray == ()
+    assert arm.playback.not_following == ()
     arm.playback.control.change(measured=np.full(2, -0.9))
     arm.playback.tick(11 * PERIOD_NS)
-    assert arm.playback.astray == ()
+    assert arm.playback.not_following == ()
 
 
 def test_after_a_reset_an_arm_that_did_not_follow_is_led_on_from_where_it_is():
     arm = lagging(Arm())
     arm.playback.control.change(forget=True, measured=np.zeros(2), measured_ns=10 * PERIOD_NS)
     assert arm.playback.tick(10 * PERIOD_NS).command == pytest.approx([MAX_STEP] * 2)
-    assert arm.playback.astray == ()
+    assert arm.playback.not_following == ()
 
 
 def test_an_arm_that_did_not_follow_is_not_tried_again_while_nobody_measures_it():
@@ -358,7 +363,7 @@ def test_one_joint_that_did_not_follow_is_not_led_back_to_where_it_was_before_th
     measured = np.array([-0.9, MAX_STEP])
     arm.playback.control.change(measured=measured, measured_ns=measured_ns)
     tick = arm.playback.tick(measured_ns + 3 * PERIOD_NS)
-    assert arm.playback.astray == (JOINTS[0],)
+    assert arm.playback.not_following == (JOINTS[0],)
     assert tick.interventions == (FOLLOWING_ERROR,)
     if counts:  # one step of the way
         assert tick.command == pytest.approx([0.0, MAX_STEP])
@@ -380,7 +385,7 @@ def test_one_joint_that_does_not_follow_stops_all():
     for index in range(10):
         arm.playback.control.change(measured=np.array([0.0, 0.1 * index]))
         tick = arm.playback.tick(index * PERIOD_NS)
-    assert arm.playback.astray == (JOINTS[0],)
+    assert arm.playback.not_following == (JOINTS[0],)
     assert tick.interventions == (FOLLOWING_ERROR,)
     before, tick = tick, arm.playback.tick(10 * PERIOD_NS)
     assert tick.command == pytest.approx([before.command[0] - MAX_STEP, before.command[1]]), "it is led back"

@@ -62,8 +62,8 @@ def test_a_robot_that_is_not_halted_is_not_finished():
 
 def test_an_end_is_waited_for_a_second_longer_than_its_stops_take():
     playback = Arm().playback
-    assert playback.longest_stopping_s == pytest.approx(longest_stopping_s(PERIOD_NS / 1e9) + 1.0)
-    assert playback.longest_end_s == playback.longest_stopping_s, "there is no way home"
+    assert playback.rules.longest_stopping_s == pytest.approx(longest_stopping_s(PERIOD_NS / 1e9) + 1.0)
+    assert playback.rules.longest_end_s == playback.rules.longest_stopping_s, "there is no way home"
 
 
 def halted(**options: Any) -> Arm:
@@ -80,7 +80,7 @@ def halted(**options: Any) -> Arm:
 @pytest.mark.parametrize("joint", range(2))
 def test_an_arm_of_which_one_controller_is_absent_does_not_go_home(joint: int):
     arm = halted()
-    arm.playback.listen(arm.playback._contract.commands[joint : joint + 1])
+    arm.playback.listen(arm.playback.rules.contract.commands[joint : joint + 1])
     assert arm.playback.tick(PERIOD_NS).command is None
     assert arm.playback.finished
 

@@ -12,15 +12,13 @@ import pytest
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.robot.action_masks import ActionMasks
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.motion.blend_in import BlendIn
-from remote_inference.core.robot.motion.following import LAG_S, RETRY_NS, FollowingWatch
+from remote_inference.core.robot.motion.estimate import RETRY_NS, find_start
 from remote_inference.core.robot.motion.human_commands import HumanCommands
-from remote_inference.core.robot.motion.shadow import ShadowComparison
-from remote_inference.core.robot.motion.step_reference import StepReference
-from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
-from remote_inference.core.robot.queue.interpolation import Interpolation
-from remote_inference.core.robot.safety.guard import FOLLOWING_ERROR, ORIENTATION, SENSOR_AGE
+from remote_inference.core.robot.queue.action_queue import MergeMode
+from remote_inference.core.robot.safety.guard import FOLLOWING_ERROR, LAG_S, ORIENTATION, SENSOR_AGE
 from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, PERIOD_NS, make_source, ns
+from support.robot.motions import FollowingWatch, Motion
+from support.robot.playbacks import make_queue, make_rules
 from support.robot.pose_robot import (
     ARC,
     POSE,
@@ -36,6 +34,7 @@ from support.robot.pose_robot import (
     pose_section,
     pose_state,
 )
+from support.robot.steps import Steps
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 
@@ -89,7 +88,7 @@ def test_a_measured_quaternion_may_have_another_sign_and_length():
         tick = robot.tick()
         assert tick.source is CommandSource.CHUNK
         assert tick.interventions == ()
-    assert robot.playback.astray == ()
+    assert robot.playback.not_following == ()
 
 
 def test_a_row_that_says_no_orientation_is_not_executed():
@@ -208,7 +207,7 @@ def test_a_pose_whose_controller_comes_back_begins_where_it_is_measured():
 
 
 def test_a_gentle_begin_slows_line_and_arc():
-    robot = PoseRobot(blend_in=BlendIn(0.25, ns(1000.0)))
+    robot = PoseRobot(ramp_begin=0.25, ramp_ns=ns(1000.0))
     robot.playback.control.change(blend_in=True)
     robot.feed(pose_at(x=0.4, angle=1.0))
     command = robot.tick().command
@@ -228,8 +227,9 @@ def test_a_person_commands_poses_within_the_guard():
 
 
 def test_shadow_mode_compares_orientations_of_one_sign():
-    shadow = ShadowComparison(7)
-    robot = PoseRobot(shadow=shadow)
+    robot = PoseRobot(is_shadow=True)
+    shadow = robot.playback.shadow
+    assert shadow is not None
     robot.feed(*5 * [pose_at(x=0.01, angle=0.1)])
     for _ in range(5):
         robot.see(pose_at(x=0.01, angle=0.1, sign=-1.0))
@@ -294,18 +294,19 @@ def test_a_way_ends_where_it_is_when_the_next_row_now_says_no_orientation():
 
 @pytest.mark.parametrize("played", range(6))
 def test_what_is_foreseen_of_poses_comes_true(played: int):
-    contract, queue = pose_contract(ticks_per_row=3), ActionQueue()
+    contract = pose_contract(ticks_per_row=3)
+    queue = make_queue(contract)
     masks = ActionMasks.of(contract.actions)
-    interpolation = Interpolation(queue, contract.action_units, 3, is_linear=True, masks=masks)
+    steps = Steps(queue, 3, is_linear=True, masks=masks)
     rows = np.array([pose_at(), np.zeros(7), pose_at(x=0.1), pose_at(angle=1.0), SHORT], np.float32)
     queue.merge(make_source(), rows, rows, MergeMode.APPEND, latency_steps=0, executed_before=0)
     for _ in range(played):
-        interpolation.step(0)
-    foreseen = interpolation.foresee()
-    for point, row in zip(foreseen.points, foreseen.rows, strict=True):
-        step = interpolation.step(0)
+        steps.step()
+    foreseen = steps.foresee()
+    assert len(foreseen.points)
+    for point in foreseen.points:
+        step = steps.step()
         assert step is not None
-        assert step.row is row
         assert step.point.tolist() == point.tolist()
 
 
@@ -315,8 +316,7 @@ LED = np.ones(7, bool)
 
 
 def watch_of(**pose: Any) -> FollowingWatch:
-    contract = pose_contract(**pose)
-    return FollowingWatch(contract.actions, ActionMasks.of(contract.actions), contract.period_s)
+    return FollowingWatch(pose_contract(**pose))
 
 
 def look(watch: FollowingWatch, command: np.ndarray, measured: np.ndarray, **changes: float) -> list[bool]:
@@ -336,9 +336,9 @@ def look(watch: FollowingWatch, command: np.ndarray, measured: np.ndarray, **cha
 def test_a_pose_is_astray_as_a_whole_by_its_distance_or_its_angle(near: np.ndarray, far: np.ndarray):
     watch = watch_of()
     assert look(watch, near, pose_at()) == 7 * [False]
-    assert watch.astray == ()
+    assert watch.not_following == ()
     assert look(watch, far, pose_at()) == 7 * [True]
-    assert watch.astray == ("tool",)
+    assert watch.not_following == ("tool",)
 
 
 def test_the_bounds_of_the_contract_hold_for_distance_and_angle():
@@ -356,12 +356,11 @@ def test_of_two_poses_the_one_that_does_not_follow_is_named():
     document["actions"]["poses"]["other"] = pose_section(other, max_following_error=0.01)
     document["state"].append(pose_state("other_pose", other))
     document["commands"].append(pose_command("other_target", other))
-    actions = pose_contract(document).actions
-    watch = FollowingWatch(actions, ActionMasks.of(actions), 0.05)
+    watch = FollowingWatch(pose_contract(document))
     still, near = np.array([*pose_at(), *pose_at()]), pose_at(x=0.02)
     led = np.ones(14, bool)
     lost, blocked = watch.look(np.array([*near, *near]), still, led, ages_s=np.zeros(14), now_ns=0)
-    assert watch.astray == ("other",)
+    assert watch.not_following == ("other",)
     assert lost.tolist() == blocked.tolist() == [*7 * [False], *7 * [True]]
 
 
@@ -391,7 +390,7 @@ def test_a_pose_that_has_moved_or_turned_by_a_step_follows_again(still: np.ndarr
     lost, blocked = watch.look(far, moved, np.zeros(7, bool), ages_s=np.zeros(7), now_ns=1)
     assert not blocked.any()
     assert lost.all(), "the next step begins where it is"
-    assert watch.astray == ()
+    assert watch.not_following == ()
 
 
 def test_a_pose_that_does_not_follow_is_named_and_led_nowhere():
@@ -402,7 +401,7 @@ def test_a_pose_that_does_not_follow_is_named_and_led_nowhere():
     for _ in range(20):
         robot.see(pose_at())
         ticks.append(robot.tick())
-    assert robot.playback.astray == ("tool",)
+    assert robot.playback.not_following == ("tool",)
     assert robot.playback.starved == "tool: the arm does not follow"
     assert ticks[-1].interventions == (FOLLOWING_ERROR,)
     furthest = max(tick.command[0] for tick in ticks if tick.command is not None)
@@ -418,16 +417,14 @@ def test_a_pose_that_does_not_follow_is_named_and_led_nowhere():
 
 
 def test_a_pose_is_lost_as_a_whole():
-    masks = ActionMasks.of(mixed("position").actions)
-    reference = StepReference(masks)
+    motion = Motion(make_rules(mixed("position")))
     last, measured = np.array([*pose_at(x=0.1), 0.5]), np.array([*pose_at(y=0.2, angle=1.0), 0.7])
-    reference.take(last, np.zeros(8, bool))
-    reference.lose(np.arange(8) == POSE.index("qy"))
-    assert reference.led.tolist() == [*7 * [False], True]
-    assert reference.start(measured) == pytest.approx([*measured[:7], 0.5])
-    assert reference.start(None) is None
-    reference.take(last, np.arange(8) == 0)
-    assert reference.has_lost.tolist() == [*7 * [True], False]
+    motion.unsubscribed = np.arange(8) == POSE.index("qy")
+    motion.estimate()
+    motion.follow(*last)
+    assert motion.state.joints.unknown.tolist() == [*7 * [True], False]
+    assert find_start(motion.state, measured, motion.rules) == pytest.approx([*measured[:7], 0.5])
+    assert find_start(motion.state, None, motion.rules) is None
 
 
 def test_a_late_tick_finds_the_pose_where_it_is_measured():

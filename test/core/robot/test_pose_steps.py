@@ -91,10 +91,10 @@ def test_foreseen_poses_are_those_that_will_pass(rows, start, turn):
     guard, reference = guard_of(), pose_of(start, unit(turn))
     actions = np.array([pose_of(*row) for row in rows])
     foreseen = guard.foresee(actions, reference)
-    for action, safe, interventions in zip(actions, foreseen.actions, foreseen.interventions, strict=True):
+    for row, (action, safe) in enumerate(zip(actions, foreseen.actions, strict=True)):
         guarded = guard.check(action, reference)
         assert guarded.action == pytest.approx(safe, abs=1e-12)
-        assert guarded.interventions == interventions
+        assert set(guarded.interventions) == set(foreseen.rules_of(row, row + 1))
         reference = guarded.action
 
 
@@ -146,7 +146,6 @@ def test_a_quaternion_that_says_no_orientation_refuses_the_action(length: float)
     guarded = guard.check(pose_of((0.0, 0.0, 0.0), length * np.array(turned(0.1))), pose_at())
     assert guarded.action is None
     assert guarded.interventions == (ORIENTATION,)
-    assert guard.counts[ORIENTATION] == 1
 
 
 def test_a_reference_without_an_orientation_is_none():
@@ -164,7 +163,7 @@ def test_foreseen_rows_end_before_one_that_says_no_orientation():
     rows = np.array([pose_at(x=0.01), pose_at(x=0.02), np.zeros(7), pose_at(x=0.03)])
     foreseen = guard_of().foresee(rows, pose_at())
     assert foreseen.actions == pytest.approx(rows[:2])
-    assert foreseen.interventions == ((), ())
+    assert foreseen.rules_of(0, 2) == []
 
 
 @pytest.mark.parametrize("axis", [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (1.0, -2.0, 3.0)])

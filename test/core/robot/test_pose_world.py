@@ -116,8 +116,8 @@ def test_a_person_leads_the_tool_and_the_policy_goes_on_from_there():
 def test_drives_that_come_back_let_the_tool_go_on_from_where_it_is():
     world = streaming(make_world(fallback="repeat_last"))
     world.drive_off()
-    world.run_until(lambda: "tool" in world.engine.playback.astray and world.state is State.STALLED)
+    world.run_until(lambda: "tool" in world.engine.playback.not_following and world.state is State.STALLED)
     world.drive_on(held=True)
-    world.run_until(lambda: not world.engine.playback.astray)
+    world.run_until(lambda: not world.engine.playback.not_following)
     world.run(1.0)
     assert world.ticks[-1][1].source is CommandSource.CHUNK

@@ -128,7 +128,7 @@ def test_a_trajectory_whose_link_is_broken_at_the_stop_is_ended_when_it_is_back(
 def test_a_trajectory_whose_controller_has_gone_for_good_is_waited_for_until_its_rows_end() -> None:
     robot = MovingRobot(two_arms(FLOAT64_MULTI_ARRAY))
     robot.play()
-    end_ns = robot.playback._horizon.end_ns
+    end_ns = robot.playback._state.sent.look_ahead.end_ns
     robot.take_away("first")
     robot.stop()
     while robot.now_ns < end_ns:
@@ -218,7 +218,7 @@ def test_a_controller_that_is_back_is_stopped_until_its_own_rows_have_ended() ->
         play()
     is_linked = drives_on = False
     robot.playback.listen([robot.contract.commands[1]])
-    while not robot.playback.astray:
+    while not robot.playback.not_following:
         play()
     while play()[0] is not CommandSource.CHUNK:  # it is tried again
         assert robot.now_ns < ns(3.0)

@@ -37,7 +37,7 @@ def test_a_silent_sensor_blocks_requests_and_the_joints_stay_measured(topic: str
     assert world.engine.cycle.stale_sources == (topic,)
     assert len(world.sent) == sent
     assert world.state is State.STALLED
-    word = world.engine.control.word
+    word = world.engine.control.operator
     assert word.measured is not None, "the next step can be bounded"
     assert np.array_equal(word.measured, world.position)
     assert word.measured_age_ns(world.now_ns) < 100_000_000
@@ -62,4 +62,4 @@ def test_silent_joints_are_not_measured_whatever_else_is_heard():
     world.sensors["joint_states"] = False
     world.run(3)
     assert world.engine.cycle.stale_sources == ("joint_states",)
-    assert world.engine.control.word.measured is None
+    assert world.engine.control.operator.measured is None

@@ -13,26 +13,30 @@ import soak
 
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.fallbacks.zero import Zero
-from remote_inference.core.robot.motion.following import FollowingWatch
-from remote_inference.core.robot.motion.stopping import Stopping
-from remote_inference.core.robot.motion.whereabouts import Whereabouts
+from remote_inference.core.robot.motion import estimate, limit, stopping
+from remote_inference.core.robot.motion.state import JointEstimate, MotionState
+from remote_inference.core.robot.motion.stopping import Outcome
 from remote_inference.core.robot.safety import poses
-from remote_inference.core.robot.safety.guard import Guard, Guarded
+from remote_inference.core.robot.safety.guard import FollowingBounds, Guard, Guarded
 from remote_inference.core.robot.safety.poses import PoseRule
 from remote_inference.core.robot.safety.stop_inputs import StopInputs
-from remote_inference.core.robot.safety.switches import SwitchClock, SwitchRule
+from remote_inference.core.robot.safety.switches import SwitchRule
 from remote_inference.core.robot.tick import Tick
 from remote_inference.core.watchdog import Watchdog
 from support.robot import random_lying_world, random_watched_world, random_world
 from support.robot.simulation import World
 
 
-def follow_always(_: FollowingWatch, command: np.ndarray, *__: object, **___: object) -> tuple:
-    return np.zeros(len(command), bool), np.zeros(len(command), bool)
-
-
-def find_poses_together(_: FollowingWatch, command: np.ndarray, *__: object) -> np.ndarray:
+def find_none(_: FollowingBounds, command: np.ndarray, *__: object) -> np.ndarray:
     return np.zeros(len(command), bool)
+
+
+def lose_nothing(joints: JointEstimate, _: int) -> JointEstimate:
+    return joints
+
+
+def hold_nothing(state: MotionState, *_: object) -> Outcome:
+    return Outcome(state, Tick(None, CommandSource.NONE))
 
 
 def switch_without_hysteresis(self: SwitchRule, action: np.ndarray, *_: object) -> tuple:
@@ -88,15 +92,15 @@ def test_a_guard_that_lets_a_jump_pass_is_found(monkeypatch: pytest.MonkeyPatch)
 
 
 BROKEN = {
-    "a stall costs no reference": (Whereabouts, "_lose", lambda self, _: None),
-    "an arm that does not follow is led on": (FollowingWatch, "look", follow_always),
-    "a trajectory is not ended": (Stopping, "_hold", lambda self, *_: Tick(None, CommandSource.NONE)),
+    "a stall costs no reference": (estimate, "_lose", lose_nothing),
+    "an arm that does not follow is led on": (FollowingBounds, "find_lost", find_none),
+    "a trajectory is not ended": (stopping, "_hold", hold_nothing),
     "a velocity is not stopped": (Zero, "stop", lambda self, last: last),
     "a stop input is not heard": (StopInputs, "_latch", lambda self, _: None),
     "a pose is cut by its columns": (PoseRule, "limit_step", lambda self, _, __, limited, ___: limited),
     "a pose turns at any speed": (poses, "slerp", lambda _, end, __: end),
-    "a pose that does not follow is led on": (FollowingWatch, "_are_apart", find_poses_together),
-    "a switch changes too often": (SwitchClock, "settling", lambda self, _: None),
+    "a pose that does not follow is led on": (FollowingBounds, "_are_apart", find_none),
+    "a switch changes too often": (limit, "find_settling", lambda *_: None),
     "a switch follows every number": (SwitchRule, "decide", lambda self, action, *_: (action, False)),
     "a switch has no hysteresis": (SwitchRule, "decide", switch_without_hysteresis),
     "the watchdog sleeps": (Watchdog, "check", lambda self, _: False),

@@ -19,8 +19,8 @@ from support.builders import (
     MAX_STEP,
     PERIOD_NS,
 )
+from support.robot.motions import FIRST, SECOND
 from support.robot.stopped_robot import STOPS, UNSEEN, StoppedRobot
-from support.robot.two_arms import FIRST, NOBODY, SECOND
 
 OWN = CommandSource(FALLBACKS_FROM)
 
@@ -62,7 +62,6 @@ def trajectories(fallback: str = "hold") -> StoppedRobot:
 @pytest.mark.parametrize("kinds", [("velocity", "velocity"), ("position", "effort")])
 def test_a_robot_that_was_never_commanded_gets_no_stop(kinds: tuple[str, str]):
     robot = StoppedRobot(kinds, "hold" if "position" in kinds else "zero")
-    robot.stopping.take_back()
     assert robot.stop().command is None
 
 
@@ -80,31 +79,31 @@ def test_a_robot_that_was_never_commanded_gets_no_stop(kinds: tuple[str, str]):
 def test_what_was_commanded_gets_its_stops_and_then_silence(kinds: Any, fallback: str, types: Any):
     robot = StoppedRobot(kinds, fallback, types)
     for _ in range(2):
-        robot.stopping.owe()
-        assert robot.stopping.left
+        robot.pend()
+        assert robot.must_stop
         assert robot.count() == STOPS
 
 
 def test_positions_that_a_controller_keeps_by_itself_get_no_stop():
     robot = StoppedRobot(("position", "position"), "hold")
-    robot.stopping.owe()
+    robot.pend()
     assert robot.stop().command is None
-    assert not robot.stopping.left
+    assert not robot.must_stop
 
 
-def test_stops_that_did_not_leave_are_owed_again():
+def test_stops_that_did_not_leave_are_pending_again():
     robot = trajectories()
-    robot.stopping.owe()
-    robot.stopping.keep()
+    robot.pend()
+    robot.estimate(halted=True)
     assert robot.count() == STOPS
-    robot.stopping.take_back()
+    robot.estimate(halted=True, withheld=1)
     assert robot.count() == STOPS
 
 
 def test_what_ended_by_itself_gets_no_stop():
     robot = trajectories()
-    robot.stopping.owe()
-    robot.stopping.owe_nothing()
+    robot.pend()
+    robot.pend(0)
     assert robot.count() == 0
 
 
@@ -112,36 +111,35 @@ def test_what_ended_by_itself_gets_no_stop():
 def test_only_a_robot_that_has_given_up_counts_stops_that_nobody_hears(halted: bool):
     """Where its joints are is known: they were seen lately, and nothing moves them."""
     robot = trajectories()
-    robot.stopping.owe()
-    robot.horizon.end_ns = 10 * PERIOD_NS
-    robot.horizon._rows_end_ns = np.full(2, 10 * PERIOD_NS)
-    ticks = [robot.stop(unheard=SECOND, halted=halted) for _ in range(STOPS + 1)]
+    robot.pend()
+    robot.keep_going(10 * PERIOD_NS)
+    ticks = [robot.stop(unsubscribed=SECOND, halted=halted) for _ in range(STOPS + 1)]
     assert [tick.ends for tick in ticks[:STOPS]] == [JOINTS if halted else JOINTS[:1]] * STOPS
     assert {tick.late_ns for tick in ticks} == {0}
-    assert robot.stopping.left is not halted
+    assert robot.must_stop is not halted
     assert ticks[-1].in_force is not halted
-    assert robot.stop(now_ns=10 * PERIOD_NS, unheard=SECOND).command is None
-    assert not robot.stopping.left, "its rows have ended by themselves"
+    assert robot.stop(now_ns=10 * PERIOD_NS, unsubscribed=SECOND).command is None
+    assert not robot.must_stop, "its rows have ended by themselves"
 
 
 def test_zeros_end_while_a_trajectory_beside_them_goes_on():
     robot = StoppedRobot(("position", "velocity"), "hold", (JOINT_TRAJECTORY, FLOAT64_MULTI_ARRAY))
-    robot.stopping.owe()
-    robot.reference.lose(FIRST)
-    robot.horizon._rows_end_ns = np.full(2, 10 * PERIOD_NS)
+    robot.pend()
+    robot.lose(FIRST)
+    robot.keep_going(10 * PERIOD_NS)
     for _ in range(STOPS + 1):
         assert robot.stop(measured=None).in_force
     for _ in range(UNSEEN):
-        assert robot.stopping.left
+        assert robot.must_stop
         robot.stop(measured=None, now_ns=10 * PERIOD_NS)
-    assert not robot.stopping.left
+    assert not robot.must_stop
 
 
 def make_ended_rows() -> StoppedRobot:
     """A robot whose trajectory has run out, and whose first joint may be anywhere."""
     robot = StoppedRobot(("position", "velocity"), "hold", (JOINT_TRAJECTORY, FLOAT64_MULTI_ARRAY))
-    robot.stopping.owe()
-    robot.reference.lose(FIRST)
+    robot.pend()
+    robot.lose(FIRST)
     return robot
 
 
@@ -150,13 +148,13 @@ def test_rows_that_have_ended_wait_for_a_measurement_and_anew_after_each():
     for seen in (None, None, np.zeros(2), *[None] * (UNSEEN - 1)):
         assert robot.stop(seen=seen).in_force
     assert not robot.stop().in_force
-    assert not robot.stopping.left
+    assert not robot.must_stop
 
 
 def test_rows_of_the_next_command_wait_for_a_measurement_as_long_as_those_before():
     robot = make_ended_rows()
     for _ in range(2):
-        robot.stopping.owe()
+        robot.pend()
         for _ in range(UNSEEN - 1):
             assert robot.stop().in_force
 
@@ -166,7 +164,7 @@ def test_ended_rows_of_a_robot_that_has_given_up_wait_only_while_their_joints_ar
     assert robot.stop().in_force
     assert robot.stop(halted=True, seen=np.zeros(2)).in_force
     assert not robot.stop(halted=True).in_force
-    assert not robot.stopping.left
+    assert not robot.must_stop
 
 
 # -- what a stop says of what it leaves ----------------------------------------------------------------------
@@ -175,16 +173,16 @@ def test_ended_rows_of_a_robot_that_has_given_up_wait_only_while_their_joints_ar
 @pytest.mark.parametrize("kinds", [("velocity", "velocity"), ("position", "velocity")])
 def test_zeros_leave_nothing_in_force_and_are_counted_in_a_late_tick_too(kinds: tuple[str, str]):
     robot = StoppedRobot(kinds, "hold" if "position" in kinds else "zero")
-    robot.stopping.owe()
+    robot.pend()
     for _ in range(STOPS):
         tick = robot.stop(is_late=True)
         assert (tick.source, tick.in_force) == (CommandSource.ZERO, False)
-    assert not robot.stopping.left
+    assert not robot.must_stop
 
 
 def test_a_late_tick_ends_no_trajectory_and_says_that_it_goes_on():
     robot = StoppedRobot(("position", "velocity"), "hold", (JOINT_TRAJECTORY, FLOAT64_MULTI_ARRAY))
-    robot.stopping.owe()
+    robot.pend()
     tick = robot.stop(is_late=True)
     assert (tick.source, tick.in_force) == (CommandSource.ZERO, True)
     assert robot.count() == STOPS
@@ -196,8 +194,8 @@ def test_a_late_tick_ends_no_trajectory_and_says_that_it_goes_on():
 def test_an_effort_is_zero_at_once_however_far_that_is():
     """The guard bounds how fast an effort changes; a stop is not bounded."""
     robot = StoppedRobot(("effort", "effort"), "zero")
-    robot.reference.take(np.array([0.9, -0.9]), unheard=NOBODY)
-    robot.stopping.owe()
+    robot.follow(0.9, -0.9)
+    robot.pend()
     for tick in (robot.fall_back(), robot.stop()):
         assert tick.command == pytest.approx([0.0, 0.0])
         assert tick.interventions == ()
@@ -205,7 +203,7 @@ def test_an_effort_is_zero_at_once_however_far_that_is():
 
 def test_positions_of_an_own_fallback_are_limited_and_the_effort_beside_is_zero_at_once():
     robot = StoppedRobot(("position", "effort"), "lean")
-    robot.reference.take(np.array([0.0, 0.9]), unheard=NOBODY)
+    robot.follow(0.0, 0.9)
     tick = robot.fall_back()
     assert tick.command == pytest.approx([MAX_STEP, 0.0])
     assert (tick.source, tick.interventions) == (OWN, (VELOCITY_LIMIT,))
@@ -221,7 +219,7 @@ def test_velocities_of_an_own_fallback_are_limited(kinds: tuple[str, str]):
 
 def test_an_own_fallback_leads_no_joint_that_may_be_anywhere():
     robot = StoppedRobot(("position", "effort"), "lean")
-    robot.reference.lose(FIRST)
+    robot.lose(FIRST)
     tick = robot.fall_back(measured=None)
     assert (tick.source, tick.interventions, tick.in_force) == (CommandSource.ZERO, (SENSOR_AGE,), False)
 
@@ -229,7 +227,7 @@ def test_an_own_fallback_leads_no_joint_that_may_be_anywhere():
 def test_a_position_outside_its_limits_is_repeated_as_it_is():
     """A limit never leads a joint that is to stay."""
     robot = StoppedRobot(("position", "position"), "repeat_last")
-    robot.reference.take(np.array([1.5, 0.0]), unheard=NOBODY)
+    robot.follow(1.5, 0.0)
     tick = robot.fall_back()
     assert tick.command == pytest.approx([1.5, 0.0])
     assert tick.interventions == ()
@@ -237,6 +235,6 @@ def test_a_position_outside_its_limits_is_repeated_as_it_is():
 
 def test_a_joint_measured_at_no_number_is_not_commanded_there():
     robot = StoppedRobot(("position", "position"), "repeat_last")
-    robot.reference.lose(FIRST)
+    robot.lose(FIRST)
     tick = robot.fall_back(measured=np.array([np.inf, 0.0]))
     assert (tick.command, tick.interventions) == (None, (NON_FINITE,))

@@ -13,14 +13,11 @@ from remote_inference.core.contract.commands.interfaces import ANY_KIND, COMMAND
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.contract.controller_stop import stop_controller
 from remote_inference.core.documents.document import DocumentError, parse_document
-from remote_inference.core.robot.action_masks import ActionMasks
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.motion.human_commands import HumanCommands
 from remote_inference.core.robot.motion.playback import Playback
-from remote_inference.core.robot.motion.shadow import ShadowComparison
 from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
 from remote_inference.core.robot.safety.guard import DWELL, NON_FINITE, SENSOR_AGE, Guard
-from remote_inference.core.robot.safety.switches import SwitchClock
 from remote_inference.core.robot.tick import Tick
 from support.builders import (
     FLOAT64_MULTI_ARRAY,
@@ -29,8 +26,10 @@ from support.builders import (
     PERIOD_NS,
     contract_document,
     make_source,
+    ns,
 )
-from support.robot.fed_playback import AGES, FedPlayback
+from support.robot.fed_playback import FedPlayback
+from support.robot.playbacks import make_playback, make_queue
 
 ARM, GRIPPER = JOINTS
 OPEN, CLOSED = 0.25, 0.75  # what the gripper is commanded; all other numbers are the policy's
@@ -256,9 +255,9 @@ def three_kinds() -> Contract:
 
 def three_kinds_playback(contract: Contract) -> tuple[Playback, ActionQueue]:
     """Return a playback that has executed one row: the arm stands, the gripper closes, the base drives."""
-    queue = ActionQueue()
-    playback = Playback(queue, Guard(contract.actions, contract.period_s), contract, fallback="hold", **AGES)
-    playback.control.change(paused=False, measured=np.array([0.0, np.nan, np.nan]), measured_ns=0)
+    queue = make_queue(contract)
+    playback = make_playback(contract, queue)
+    playback.control.change(measured=np.array([0.0, np.nan, np.nan]), measured_ns=0)
     feed_three(queue, (0.0, 0.9, 0.3), 0)
     first = playback.tick(0)
     assert first.command == pytest.approx([0.0, CLOSED, 0.3])
@@ -320,10 +319,10 @@ def test_a_switch_stays_while_the_arm_does_not_follow_also_when_it_is_tried_agai
     robot.grips(0.9)
     found = []
     for step in range(80):
-        robot.feed(0.1 if robot.playback.astray else 0.9, arm=min(0.9, 0.05 * step))
+        robot.feed(0.1 if robot.playback.not_following else 0.9, arm=min(0.9, 0.05 * step))
         robot.see(0.0)  # its drives are off
         tick = robot.tick()
-        if robot.playback.astray:
+        if robot.playback.not_following:
             found.append(robot.commanded(tick).get("gripper", CLOSED))
     assert len(found) > 30, "longer than the pause between two attempts"
     assert set(found) == {CLOSED}
@@ -353,7 +352,7 @@ def test_a_switch_is_never_astray():
     with np.errstate(invalid="raise"):
         for _ in range(20):
             robot.grips(0.9, 0.1)
-    assert robot.playback.astray == ()
+    assert robot.playback.not_following == ()
 
 
 def test_an_arm_goes_home_and_its_switch_stays():
@@ -397,8 +396,9 @@ def test_a_person_waits_for_the_dwell_time_too():
 
 
 def test_a_switch_is_not_compared_in_shadow_mode():
-    shadow = ShadowComparison(2)
-    robot = Robot(shadow=shadow)
+    robot = Robot(is_shadow=True)
+    shadow = robot.playback.shadow
+    assert shadow is not None
     robot.see(0.02)
     robot.feed(0.9, arm=0.05)
     robot.tick()
@@ -537,14 +537,10 @@ def test_the_middle_is_half_way_between_the_thresholds():
 
 
 def test_a_change_that_did_not_leave_is_not_waited_for():
-    contract = contract_of(dwell_s=1.0)
-    clock = SwitchClock(contract.actions, ActionMasks.of(contract.actions))
-    clock.take_back()
-    assert not clock.settling(0).any()
-    opened, closed = np.array([0.0, OPEN]), np.array([0.0, CLOSED])
-    clock.take(None, opened, now_ns=0)
-    clock.keep()
-    clock.take(opened, closed, now_ns=PERIOD_NS)
-    clock.take_back()
-    assert clock.settling(1_000_000_000 - 1).tolist() == [False, True]
-    assert not clock.settling(1_000_000_000).any(), "the first change was a second ago"
+    robot = Robot(contract_of(dwell_s=1.0))
+    assert robot.grips(-0.9) == [OPEN]
+    assert robot.grips(0.9) == [OPEN], "it has opened a moment ago"
+    robot.now_ns += ns(1.0)
+    assert robot.grips(0.9) == [CLOSED]
+    robot.playback.control.change(withhold=True)
+    assert robot.grips(-0.9) == [OPEN]

@@ -96,11 +96,11 @@ def test_it_begins_with_an_episode_and_resumes_a_paused_robot():
 
 def test_it_does_not_slow_down_a_robot_that_is_not_paused():
     world = streaming(World())
-    blend_ins = world.engine.control.word.blend_ins
+    blend_ins = world.engine.control.operator.blend_ins
     run = accepted(world)
     begin(world, run)
     assert (run.begun, run.refusal) == (True, "")
-    assert world.engine.control.word.blend_ins == blend_ins
+    assert world.engine.control.operator.blend_ins == blend_ins
 
 
 @pytest.mark.parametrize("was_paused", [True, False])

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.motion.blend_in import BlendIn
 from remote_inference.core.robot.queue.action_queue import ActionQueue
 from remote_inference.core.robot.safety.guard import VELOCITY_LIMIT
 from support.builders import FLOAT64_MULTI_ARRAY, LIMIT, MAX_STEP, PERIOD_NS, make_rows, ns
-from support.robot.played_trajectory import MAX_AGE_NS, feed, horizon_of, make_playback
+from support.robot.playbacks import MAX_AGE_NS
+from support.robot.played_trajectory import feed, horizon_of, make_playback
 
 
 def test_each_tick_hands_over_the_command_and_everything_queued_behind_it():
@@ -64,7 +64,7 @@ def test_the_horizon_is_what_the_next_ticks_command():
 def test_a_gentle_begin_holds_for_the_rows_ahead_too():
     queue = ActionQueue()
     feed(queue, np.full((4, 2), 0.9, np.float32))
-    playback = make_playback(queue, blend_in=BlendIn(0.5, ns(1.0)))
+    playback = make_playback(queue, ramp_begin=0.5, ramp_ns=ns(1.0))
     playback.control.change(blend_in=True)
     horizon = horizon_of(playback.tick(0))
     assert horizon[:, 0] == pytest.approx(0.5 * MAX_STEP * np.arange(1, 5))
@@ -74,7 +74,7 @@ def test_clamps_ahead_are_counted_when_they_are_executed_and_once():
     queue = ActionQueue()
     feed(queue, np.array([[0.0, 0.0], [0.0, 0.0], [0.5, 0.0]], np.float32))
     playback = make_playback(queue)
-    counts = playback._guard.counts
+    counts = playback.rules.guard.counts
     playback.tick(0)
     playback.tick(PERIOD_NS)
     assert counts[VELOCITY_LIMIT] == 0

@@ -26,7 +26,7 @@ def test_a_trajectory_controller_that_comes_back_is_held_where_its_joints_are():
     playback = make_playback(queue)
     playback.tick(0)
     playback.tick(PERIOD_NS)
-    playback.listen(playback._contract.commands)
+    playback.listen(playback.rules.contract.commands)
     playback.control.change(paused=True, measured=np.full(2, -0.8))
     playback.tick(2 * PERIOD_NS)
     playback.listen([])
@@ -98,7 +98,7 @@ def test_the_others_are_held_where_their_rows_brought_them_while_a_controller_is
     playback = make_playback(queue)
     for index in range(8):
         playback.tick(index * PERIOD_NS)
-    playback.listen(playback._contract.commands[:1])
+    playback.listen(playback.rules.contract.commands[:1])
     playback.control.change(forget=True, measured=None)
     for index in range(8, 8 + unseen_for):
         tick = playback.tick(index * PERIOD_NS)
@@ -118,7 +118,7 @@ def test_a_horizon_is_ended_however_many_ticks_the_first_measurement_takes():
     for index in range(2 * STOPS):
         tick = playback.tick(ns(1.0) + index * period_ns)
         assert (tick.command, tick.interventions) == (None, (SENSOR_AGE,))
-        assert playback._guard.counts[SENSOR_AGE] == index + 1
+        assert playback.rules.guard.counts[SENSOR_AGE] == index + 1
     at_ns = ns(1.0) + 2 * STOPS * period_ns
     playback.control.change(measured=np.full(2, 0.2), measured_ns=at_ns)
     assert playback.tick(at_ns).command == pytest.approx([0.2, 0.2])

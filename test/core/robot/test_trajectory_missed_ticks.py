@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.motion.whereabouts import CATCH_UP_SCALE
+from remote_inference.core.robot.motion.estimate import CATCH_UP_SCALE
 from remote_inference.core.robot.queue.action_queue import ActionQueue
 from remote_inference.core.robot.safety.guard import JOINT_LIMIT, VELOCITY_LIMIT
 from remote_inference.core.robot.tick import Tick
 from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, MAX_STEP, PERIOD_NS, make_rows, ns
+from support.robot.playbacks import MAX_AGE_NS
 from support.robot.played_trajectory import (
     GIVEN_UP_AFTER_NS,
-    MAX_AGE_NS,
     feed,
     horizon_of,
     make_playback,
@@ -80,7 +80,7 @@ def test_clamps_of_rows_that_the_controller_executed_by_itself_are_counted():
     feed(queue, np.array([[0.0, 0.0], [0.5, 0.0], [0.5, -5.0], [0.0, 0.0], [0.0, 0.0]], np.float32))
     playback = make_playback(queue)
     playback.tick(0)
-    counts = playback._guard.counts
+    counts = playback.rules.guard.counts
     assert (counts[VELOCITY_LIMIT], counts[JOINT_LIMIT]) == (0, 0)
     playback.tick(4 * PERIOD_NS)  # the rows 1 to 3 were executed without a tick
     assert (counts[VELOCITY_LIMIT], counts[JOINT_LIMIT]) == (3, 1)
@@ -196,9 +196,9 @@ def test_clamps_of_rows_that_nobody_saw_executed_are_not_counted():
     playback = make_playback(queue)
     playback.control.change(measured=np.zeros(2), measured_ns=0)
     playback.tick(0)
-    assert playback._guard.counts[VELOCITY_LIMIT] == 1
+    assert playback.rules.guard.counts[VELOCITY_LIMIT] == 1
     playback.tick(ns(1.0))
-    assert playback._guard.counts[VELOCITY_LIMIT] == 1
+    assert playback.rules.guard.counts[VELOCITY_LIMIT] == 1
 
 
 def test_a_stall_shorter_than_the_watchdog_s_patience_costs_the_reference_nothing():
@@ -314,7 +314,7 @@ def test_clamps_of_rows_that_a_controller_executes_while_nothing_can_be_commande
     playback.control.change(measured=None, lose=True)
     for index in range(1, 5):
         assert playback.tick(index * PERIOD_NS).command is None
-        assert playback._guard.counts[VELOCITY_LIMIT] == index
+        assert playback.rules.guard.counts[VELOCITY_LIMIT] == index
 
 
 FAST_NS = ns(0.01)

@@ -14,8 +14,8 @@ from remote_inference.core.documents.document import parse_document
 from remote_inference.core.exchange import Request
 from remote_inference.core.policy import Float32Array
 from remote_inference.core.robot.command import CommandSource
+from remote_inference.core.robot.motion.estimate import WAIT_NS
 from remote_inference.core.robot.motion.human_commands import HumanCommands
-from remote_inference.core.robot.motion.lateness import WAIT_NS
 from remote_inference.core.robot.queue.action_queue import MergeMode
 from remote_inference.core.robot.safety.guard import AGE, SENSOR_AGE
 from remote_inference.core.robot.tick import Tick
@@ -187,7 +187,7 @@ def test_what_does_not_follow_is_tried_by_single_steps_without_what_would_come_a
     for _ in range(60):
         robot.measure([0.0, 0.0])
         tick = robot.tick()
-        if tick.source is CommandSource.CHUNK and robot.playback.astray:
+        if tick.source is CommandSource.CHUNK and robot.playback.not_following:
             tried.append(tick)
     assert tried
     for tick in tried:

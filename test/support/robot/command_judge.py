@@ -10,12 +10,11 @@ import numpy as np
 
 from remote_inference.core.contract.controller_stop import count_stops
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.engine import LATE_PERIODS
-from remote_inference.core.robot.motion.following import LAG_S
-from remote_inference.core.robot.motion.horizon import EARLY_TICK
-from remote_inference.core.robot.motion.lateness import UNHEARD_NS, WAIT_NS
+from remote_inference.core.robot.motion.estimate import EARLY_TICK, WAIT_NS
+from remote_inference.core.robot.motion.rules import LATE_PERIODS
 from remote_inference.core.robot.safety.fault_injection import Target
-from remote_inference.core.robot.safety.guard import SENSOR_AGE
+from remote_inference.core.robot.safety.guard import LAG_S, SENSOR_AGE
+from remote_inference.core.robot.safety.hearing import UNHEARD_NS
 from remote_inference.core.robot.tick import Tick
 from remote_inference.core.watchdog import Watchdog
 from support.builders import LIMIT, ns
@@ -85,7 +84,7 @@ def judge_switch(world: WatchedWorld, tick: Tick, arm: Controlled, first: np.nda
     if np.isnan(last) or value == last:
         return
     assert tick.source in (CommandSource.CHUNK, CommandSource.HUMAN), "nothing else changes a switch"
-    assert not world.engine.playback.astray, "nothing is switched while the arm does not follow"
+    assert not world.engine.playback.not_following, "nothing is switched while the arm does not follow"
     assert world.now_ns - world.switched_ns >= ns(limit.dwell_s or 0.0), "it is switched too often"
     if tick.source is CommandSource.CHUNK and tick.queued is not None:
         number = float(world.contract.action_units.to_robot(tick.queued.robot)[place])

@@ -12,26 +12,22 @@ from numpy.typing import ArrayLike
 
 from remote_inference.core.contract.commands.sink import CommandSink
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.robot.motion.playback import Playback
-from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
-from remote_inference.core.robot.safety.guard import Guard
+from remote_inference.core.robot.queue.action_queue import MergeMode
 from remote_inference.core.robot.tick import Tick
-from support.builders import make_source, ns
-
-AGES = {"max_action_age_ns": ns(3.0), "max_sensor_age_ns": ns(0.5), "given_up_after_ns": ns(3.0)}
+from support.builders import make_source
+from support.robot.playbacks import make_playback, make_queue
 
 
 class FedPlayback:
     """Resumed at time 0; nothing is measured yet."""
 
     def __init__(self, contract: Contract, fallback: str = "hold", **options: Any) -> None:
-        """options: of the playback."""
+        """options: of `make_playback`."""
         self.contract = contract
         self.period_ns = round(contract.period_s * 1e9)
-        self.queue = ActionQueue()
-        self.guard = Guard(contract.actions, contract.period_s)
-        self.playback = Playback(self.queue, self.guard, contract, fallback=fallback, **AGES | options)
-        self.playback.control.change(paused=False)
+        self.queue = make_queue(contract)
+        self.playback = make_playback(contract, self.queue, fallback, **options)
+        self.guard = self.playback.rules.guard
         self.now_ns = 0
 
     def measure(self, positions: ArrayLike) -> None:

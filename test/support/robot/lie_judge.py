@@ -43,8 +43,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.motion.following import LAG_S
-from remote_inference.core.robot.motion.horizon import EARLY_TICK
+from remote_inference.core.robot.motion.estimate import EARLY_TICK
+from remote_inference.core.robot.safety.guard import LAG_S
 from remote_inference.core.robot.tick import Tick
 from support.builders import ns
 from support.robot.command_judge import ROUNDING, TURN_ROUNDING

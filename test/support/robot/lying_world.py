@@ -41,6 +41,7 @@ class LyingWorld(WatchedWorld):
     def __init__(self, *arguments: Any, timing: Timing, timing_seed: int, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.lies: list[Lie] = []
+        self.is_honest = False  # none will be told
         self.timing = timing
         self._timing_rng = random.Random(f"timing {timing_seed}")
         self._arrives_ns = 0  # the last message that was sent

@@ -9,13 +9,9 @@ from typing import Any
 import numpy as np
 
 from remote_inference.core.contract.contract import Contract
-from remote_inference.core.robot.motion.playback import Playback
 from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
-from remote_inference.core.robot.safety.guard import Guard
-from support.builders import JOINTS, PERIOD_NS, make_contract, make_source, ns
-
-MAX_AGE_NS = ns(3.0)
-AGES = {"max_action_age_ns": MAX_AGE_NS, "max_sensor_age_ns": ns(0.5), "given_up_after_ns": MAX_AGE_NS}
+from support.builders import JOINTS, make_contract, make_source
+from support.robot.playbacks import make_playback
 
 
 class Arm:
@@ -31,10 +27,9 @@ class Arm:
     ):
         contract = contract or make_contract(kind)
         self.queue = ActionQueue() if queue is None else queue
-        self.guard = Guard(contract.actions, PERIOD_NS / 1e9)
-        self.playback = Playback(self.queue, self.guard, contract, fallback=fallback, **AGES | options)
+        self.playback = make_playback(contract, self.queue, fallback, **options)
+        self.guard = self.playback.rules.guard
         self.now_ns = 0
-        self.playback.control.change(paused=False)
         self.playback.control.change(measured=np.zeros(2))
 
     def feed(self, rows: np.ndarray, capture_ns: int = 0, mode: MergeMode = MergeMode.APPEND) -> None:

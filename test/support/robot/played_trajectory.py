@@ -9,10 +9,8 @@ import pytest
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
-from remote_inference.core.robot.motion.blend_in import BlendIn
 from remote_inference.core.robot.motion.playback import Playback
 from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
-from remote_inference.core.robot.safety.guard import Guard
 from remote_inference.core.robot.tick import Tick
 from support.builders import (
     FPS,
@@ -25,8 +23,8 @@ from support.builders import (
     make_source,
     ns,
 )
+from support.robot import playbacks
 
-MAX_AGE_NS = ns(3.0)
 GIVEN_UP_AFTER_NS = ns(0.25)
 
 
@@ -37,30 +35,20 @@ def make_playback(
     fallback: str = "hold",
     ticks_per_row: int = 1,
     fps: float = FPS,
-    given_up_after_ns: int = GIVEN_UP_AFTER_NS,
-    late_after_ns: int | None = None,
-    blend_in: BlendIn | None = None,
+    **changes: int,
 ) -> Playback:
-    """Return a playback, unpaused at zero, whose two joints go to controllers of these types."""
+    """Return a playback, unpaused at zero, whose two joints go to controllers of these types.
+
+    changes: of the rules.
+    """
     document = contract_document(fps=fps / ticks_per_row, ticks_per_row=ticks_per_row)
     document["commands"] = [
         {"topic": f"{name}/commands", "type": kind, "names": [name]}
         for name, kind in zip(JOINTS, types, strict=True)
     ]
     contract = parse_document(document, Contract, "test.contract.yaml")
-    guard = Guard(contract.actions, contract.period_s)
-    playback = Playback(
-        queue,
-        guard,
-        contract,
-        fallback=fallback,
-        max_action_age_ns=MAX_AGE_NS,
-        max_sensor_age_ns=ns(0.5),
-        given_up_after_ns=given_up_after_ns,
-        late_after_ns=late_after_ns,
-        blend_in=blend_in,
-    )
-    playback.control.change(paused=False)
+    changes = {"given_up_after_ns": GIVEN_UP_AFTER_NS} | changes
+    playback = playbacks.make_playback(contract, queue, fallback, **changes)
     playback.control.change(measured=np.zeros(2))
     return playback
 

@@ -222,7 +222,7 @@ def finish(world: WatchedWorld, rng: random.Random) -> None:
         cure(world)
         world.run_until(lambda: world.engine.dead or world.state is State.STREAMING, limit_s=RECOVERY_S)
     if world.engine.dead:
-        limit_s = world.engine.playback.longest_end_s + 2 * max(STALLS_S)
+        limit_s = world.engine.playback.rules.longest_end_s + 2 * max(STALLS_S)
         world.run_until(lambda: world.engine.has_ended(world.now_ns), limit_s=limit_s)
 
 

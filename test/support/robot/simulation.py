@@ -22,12 +22,12 @@ from remote_inference.core.exchange import Chunk, Request, SessionOffer, StatusR
 from remote_inference.core.robot.command import CommandSource
 from remote_inference.core.robot.config import RobotConfig
 from remote_inference.core.robot.journal import Begin, JournalledEngine
-from remote_inference.core.robot.motion.following import LAG_S
 from remote_inference.core.robot.pose_geometry import Poses
-from remote_inference.core.robot.queue.action_queue import MergeMode, QueuedAction
+from remote_inference.core.robot.queue.action_queue import MergeMode
 from remote_inference.core.robot.queue.content_time import ContentClock
 from remote_inference.core.robot.queue.latency import SHORTEST_WAIT_S
 from remote_inference.core.robot.queue.observation_history import TickSample
+from remote_inference.core.robot.queue.plan import QueuedAction
 from remote_inference.core.robot.queue.relative_rows import RelativeRows
 from remote_inference.core.robot.safety.effects import (
     CloseSession,
@@ -40,7 +40,7 @@ from remote_inference.core.robot.safety.effects import (
     Stop,
     Warn,
 )
-from remote_inference.core.robot.safety.guard import IMPLAUSIBLE
+from remote_inference.core.robot.safety.guard import IMPLAUSIBLE, LAG_S
 from remote_inference.core.robot.safety.state_machine import State
 from remote_inference.core.robot.tick import Tick
 from remote_inference.core.robot.turn import Turn

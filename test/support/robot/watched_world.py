@@ -341,7 +341,9 @@ class WatchedWorld(World):
 
     def _decide(self) -> Tick:
         paused, taken_over, dead = self.engine.paused, self.engine.taken_over, self.engine.dead
-        self.astray |= np.isin(self.contract.actions.names, self._columns_of(self.engine.playback.astray))
+        self.astray |= np.isin(
+            self.contract.actions.names, self._columns_of(self.engine.playback.not_following)
+        )
         unheard = tuple(arm.sink.topic for arm in self.arms if arm.is_withdrawn or not arm.is_heard)
         tick = self.engine.play(self.now_ns, unheard, self.heard_ns)
         self.ticks.append((self.now_ns, tick))

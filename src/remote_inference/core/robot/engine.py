@@ -16,10 +16,9 @@ from remote_inference.core.contract.contract import Contract
 from remote_inference.core.exchange import Chunk, ChunkStatus, SessionReply, StatusReply
 from remote_inference.core.robot.command import Float64Array
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.motion.blend_in import BlendIn
 from remote_inference.core.robot.motion.human_commands import HumanCommands
 from remote_inference.core.robot.motion.playback import Playback
-from remote_inference.core.robot.motion.shadow import ShadowComparison
+from remote_inference.core.robot.motion.rules import MotionRules
 from remote_inference.core.robot.operating_mode import CALLED, STOPPED_OUTSIDE, OperatingMode
 from remote_inference.core.robot.queue.action_queue import ActionQueue, DelayPolicy
 from remote_inference.core.robot.queue.observation_history import TickSample
@@ -27,7 +26,7 @@ from remote_inference.core.robot.requests.episodes import Episodes
 from remote_inference.core.robot.requests.handshake import Handshake
 from remote_inference.core.robot.requests.request_cycle import Rejection, RequestCycle
 from remote_inference.core.robot.safety.effects import Effect, Inform, SendRequest, Stop, Warn
-from remote_inference.core.robot.safety.guard import SHAPE, Guard, InterventionLatch
+from remote_inference.core.robot.safety.guard import SHAPE, Guard
 from remote_inference.core.robot.safety.measured_arm import Implausible, MeasuredArm
 from remote_inference.core.robot.safety.state_machine import Event, State
 from remote_inference.core.robot.safety.stop_inputs import StopInputs
@@ -36,7 +35,6 @@ from remote_inference.core.robot.tick import Tick
 from remote_inference.core.robot.turn import Turn
 
 LATENCY_KNOWN_AFTER = 20  # chunks
-LATE_PERIODS = 1.5  # without a tick, until the first waits for what was heard meanwhile
 
 
 @dataclass
@@ -71,27 +69,14 @@ class Engine:
         self._contract = contract
         self._config = config
         self.turn = turn or Turn()
-        self.queue = ActionQueue(DelayPolicy(config.delay_policy), self.turn)
+        self.queue = ActionQueue(
+            DelayPolicy(config.delay_policy), self.turn, to_robot=contract.action_units.to_robot
+        )
         self.guard = Guard(contract.actions, contract.period_s)
         self.stops = StopInputs(contract.stops, self.turn)
         self.human = HumanCommands(contract.takeover.silent_s, self.turn) if contract.takeover else None
-        self.shadow = ShadowComparison(contract.action_dim) if config.command_mode == "shadow" else None
-        self.playback = Playback(
-            self.queue,
-            self.guard,
-            contract,
-            fallback=config.fallback,
-            max_action_age_ns=_ns(config.max_action_age_s),
-            max_sensor_age_ns=_ns(config.max_sensor_age_s),
-            given_up_after_ns=_ns(config.watchdog_timeout_s + contract.period_s),
-            late_after_ns=_ns(LATE_PERIODS * contract.period_s),
-            stops=self.stops,
-            human=self.human,
-            shadow=self.shadow,
-            blend_in=BlendIn(config.resume_velocity_scale, _ns(config.resume_ramp_s)),
-            latch=InterventionLatch(config.max_clamped_ratio, config.clamped_window),
-            turn=self.turn,
-        )
+        rules = MotionRules.of(contract, self.guard, config)
+        self.playback = Playback(rules, self.queue, stops=self.stops, human=self.human, turn=self.turn)
         self._unheard: tuple[str, ...] = ()  # topics, by the control thread
         self.control = self.playback.control
         self.cycle = RequestCycle(contract, config, self.queue, self.guard)
@@ -247,8 +232,8 @@ class Engine:
     def _note_merge(self, chunk: Chunk) -> list[Effect]:
         self.counters.chunks_merged += 1
         self.handshake.take_delivery()
-        self.playback.take_merge()
-        effects = self._supervisor.take_merge(chunk.seq_id, astray=bool(self.playback.astray))
+        self.playback.note_merge()
+        effects = self._supervisor.take_merge(chunk.seq_id, astray=bool(self.playback.not_following))
         latency_s = self.cycle.latency.quantile_s(0.95)
         if self.counters.chunks_merged == LATENCY_KNOWN_AFTER and latency_s is not None:
             effects += self.handshake.take_latency(latency_s)
@@ -400,7 +385,7 @@ class Engine:
             wants_chunk=not self._mode.idle and self.cycle.wants_chunk(now_ns),
             starved="" if self.taken_over else self.playback.starved,
             queue_empty=not len(self.queue),
-            astray=self.playback.astray,
+            astray=self.playback.not_following,
         )
         if not self.dead:
             effects += self._request(now_ns)
@@ -433,17 +418,17 @@ class Engine:
     @property
     def pauses(self) -> int:
         """How many pauses were called since start-up: one that is called later undoes what waits now."""
-        return self.control.word.pauses
+        return self.control.operator.pauses
 
     def commands_since_ns(self) -> int | None:
         """Return since when those decide who command now, None while the robot is stopped. For any thread.
 
         A robot on its way home is not stopped. A person who has taken over decides since then.
         """
-        word = self.control.word
-        if word.paused or self.stops.latched or (word.halted and not word.wants_home):
+        operator = self.control.operator
+        if operator.paused or self.stops.latched or (operator.halted and not operator.wants_home):
             return None
-        return word.person_since_ns
+        return operator.person_since_ns
 
     @property
     def taken_over(self) -> bool:
@@ -452,11 +437,11 @@ class Engine:
 
     def misses_person(self, now_ns: int) -> bool:
         """Return whether a person has taken over, and says nothing. For any thread."""
-        word = self.control.word
+        operator = self.control.operator
         return (
-            word.taken_over
+            operator.taken_over
             and self.human is not None
-            and self.human.newest(now_ns, word.person_since_ns) is None
+            and self.human.newest(now_ns, operator.person_since_ns) is None
         )
 
     @property
@@ -479,7 +464,7 @@ class Engine:
         """Return whether a dead robot has got its last commands, or the time for them is over."""
         if self._died_ns is None:
             return False
-        return self.playback.finished or now_ns - self._died_ns > _ns(self.playback.longest_end_s)
+        return self.playback.finished or now_ns - self._died_ns > _ns(self.playback.rules.longest_end_s)
 
     def close(self) -> list[Effect]:
         """End the session, if one is open."""

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from remote_inference.core.robot.motion.control_word import STARTS_WHEN_SAFE, ControlPanel
+from remote_inference.core.robot.motion.command_mode import STARTS_WHEN_SAFE, CommandMode
 from remote_inference.core.robot.requests.request_cycle import RequestCycle
 from remote_inference.core.robot.safety.effects import Effect, Inform, StopLatched
 from remote_inference.core.robot.safety.state_machine import State
@@ -20,12 +20,12 @@ STOPPED_OUTSIDE = "another process has stopped the controllers"
 class OperatingMode:
     """Changes the mode for an operator, a stop input or the start. For the engine's thread.
 
-    The mode itself stands in the control word, which the control thread reads. Times are monotonic [ns].
+    The mode itself stands in the operator command, which the control thread reads. Times are monotonic [ns].
     """
 
     def __init__(
         self,
-        control: ControlPanel,
+        control: CommandMode,
         stops: StopInputs,
         cycle: RequestCycle,
         supervisor: Supervisor,
@@ -56,23 +56,23 @@ class OperatingMode:
     @property
     def paused(self) -> bool:
         """True while the robot requests and commands nothing."""
-        return self._control.word.paused
+        return self._control.operator.paused
 
     @property
     def pause_cause(self) -> str:
         """Why it is paused, in words; empty while it is not."""
-        return self._control.word.pause_cause
+        return self._control.operator.pause_cause
 
     @property
     def taken_over(self) -> bool:
         """True while a person commands."""
-        return self._control.word.taken_over
+        return self._control.operator.taken_over
 
     @property
     def idle(self) -> bool:
         """True while the robot needs no chunk."""
-        word = self._control.word
-        return word.paused or word.taken_over
+        operator = self._control.operator
+        return operator.paused or operator.taken_over
 
     @property
     def refusal(self) -> str:

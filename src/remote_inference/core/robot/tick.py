@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from remote_inference.core.robot.command import CommandSource, Float64Array
-from remote_inference.core.robot.queue.action_queue import QueuedAction
+from remote_inference.core.robot.queue.plan import QueuedAction
 
 
 @dataclass(frozen=True)

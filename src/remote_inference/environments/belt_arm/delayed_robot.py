@@ -15,13 +15,8 @@ import numpy as np
 
 from remote_inference.core.policy import Float32Array
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.queue.action_queue import (
-    ActionQueue,
-    ChunkSource,
-    DelayPolicy,
-    MergeMode,
-    QueuedAction,
-)
+from remote_inference.core.robot.queue.action_queue import ActionQueue, DelayPolicy, MergeMode
+from remote_inference.core.robot.queue.plan import ChunkSource, QueuedAction
 from remote_inference.environments.belt_arm.scene import CONTROL_HZ
 from remote_inference.environments.belt_arm.strategies import Strategy
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remote_inference.core.policy import Float32Array, Policy, PolicyObservation, Processors
-from remote_inference.core.robot.queue.action_queue import QueuedAction
+from remote_inference.core.robot.queue.plan import QueuedAction
 from remote_inference.core.seeds import make_seed
 from remote_inference.environments.belt_arm import EPISODE_LIMIT_S, expert
 from remote_inference.environments.belt_arm.collect import CHUNK_SIZE, JPEG_QUALITY, through_jpeg

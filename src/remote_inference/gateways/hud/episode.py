@@ -22,7 +22,8 @@ from remote_inference.core.environment import (
     plain_metrics,
 )
 from remote_inference.core.policy import Float32Array
-from remote_inference.core.robot.queue.action_queue import ActionQueue, ChunkSource, MergeMode
+from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
+from remote_inference.core.robot.queue.plan import ChunkSource
 
 Frame = Mapping[str, Any]
 

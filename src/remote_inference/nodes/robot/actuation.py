@@ -163,7 +163,7 @@ class Actuation:
         self._executor_runs = False
         self._failed_outlets = 0
         playback = self._engine.playback
-        deadline_s = time.monotonic() + playback.longest_stopping_s
+        deadline_s = time.monotonic() + playback.rules.longest_stopping_s
         while not playback.finished and time.monotonic() < deadline_s:
             if self.loop.error is not None:  # the thread that would report the error has ended
                 with suppress(Exception):

@@ -125,9 +125,9 @@ def state_message(
         late_ticks=control.late_ticks,
         stop=engine.stops.latched,
         taken_over=engine.taken_over,
-        shadow=engine.shadow is not None,
+        shadow=engine.playback.shadow is not None,
     )
-    if engine.shadow is not None and (error := engine.shadow.error).ticks:
+    if (shadow := engine.playback.shadow) is not None and (error := shadow.error).ticks:
         state.shadow_ticks = error.ticks
         state.shadow_names = list(joint_names)
         state.shadow_error_mean = float64_field(error.mean)

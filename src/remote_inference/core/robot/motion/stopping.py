@@ -11,241 +11,209 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from remote_inference.core.robot.action_masks import ActionMasks
-from remote_inference.core.robot.command import CommandSource, Float64Array
-from remote_inference.core.robot.fallbacks import FALLBACKS
-from remote_inference.core.robot.motion.horizon import Horizon
-from remote_inference.core.robot.motion.step_reference import Joints, StepReference
-from remote_inference.core.robot.safety.guard import SENSOR_AGE, Guard, Guarded
+from remote_inference.core.robot.command import BoolArray, CommandSource, Float64Array
+from remote_inference.core.robot.motion.estimate import Estimate, find_place, find_start, follow, is_forgotten
+from remote_inference.core.robot.motion.rules import MotionRules
+from remote_inference.core.robot.motion.state import MotionState
+from remote_inference.core.robot.safety.guard import SENSOR_AGE, Guarded
 from remote_inference.core.robot.tick import Tick
 
 MOST_LAG_S = 0.5  # by which a joint may be behind its command when it is found not to follow
 
 
 @dataclass(frozen=True)
-class Moment:
-    """What a control tick knows before it decides.
+class Outcome:
+    """A tick, the state after it, and the guard's rules that count."""
 
-    halted: the robot has given up. is_late: the tick waits for what is to be heard. measured: where the
-    joints are, `[action_dim]`, None when one may be anywhere. found: the same of each joint by itself, NaN of
-    one that may be anywhere. seen: where each was measured lately. unheard: mask `[action_dim]` of the
-    actions that no controller listens to. ages_ns: of what was measured of each. doubted: what is measured is
-    not believed, yet.
+    state: MotionState
+    tick: Tick
+    counted: tuple[str, ...] = ()
+
+
+def fall_back(
+    state: MotionState, estimate: Estimate, rules: MotionRules, refused: tuple[str, ...]
+) -> Outcome:
+    """Return what the fallback commands in place of an action. refused: rules for which there is none."""
+    last = state.sent.command
+    if last is None:  # before the first action another node may drive the robot
+        return stop(state, estimate, rules, refused)
+    start = find_start(state, estimate.measured, rules)
+    command = rules.fallback.command(last, None if is_forgotten(state) else start)
+    if command is None:
+        return stop(state, estimate, rules, refused)
+    return _stand_in(state, rules, command, start, refused)
+
+
+def stop(
+    state: MotionState, estimate: Estimate, rules: MotionRules, refused: tuple[str, ...] = ()
+) -> Outcome:
+    """Command nothing; a robot that goes on without commands first gets stop commands for a while."""
+    if not state.sent.must_stop:
+        return Outcome(state, Tick(None, CommandSource.NONE, interventions=refused))
+    last = state.sent.command
+    assert last is not None, "stops follow a command"
+    command = rules.fallback.stop(last)
+    if command is not None:
+        state = state.pend(_count_stop(state, rules))
+        start = find_start(state, estimate.measured, rules)
+        return _stand_in(state, rules, command, start, refused)
+    if any(state.sent.holds.values()):
+        return _hold(state, estimate, rules, refused)
+    return stop_others(_count_silent_stop(state, rules), rules, refused)
+
+
+def stop_others(
+    state: MotionState, rules: MotionRules, refused: tuple[str, ...], *, in_force: bool = False
+) -> Outcome:
+    """Command zeros to controllers of velocities and efforts, if there are any, and nothing else.
+
+    in_force: the positions' controllers go on.
     """
-
-    now_ns: int
-    halted: bool
-    is_late: bool
-    measured: Float64Array | None
-    found: Float64Array | None
-    seen: Float64Array | None
-    unheard: Joints
-    ages_ns: NDArray[np.int64]
-    doubted: bool = False
+    if not rules.has_others:
+        return Outcome(state, Tick(None, CommandSource.NONE, interventions=refused, in_force=in_force))
+    last = state.sent.command
+    assert last is not None, "stops follow a command"
+    zeros = np.where(rules.masks.holds | rules.masks.is_switch, last, 0.0)
+    tick = Tick.alone(zeros, CommandSource.ZERO, refused)
+    return Outcome(state.send(command=zeros), replace(tick, in_force=in_force))
 
 
-class Stopping:
-    """The fallback and the stops that follow a command. For the control thread."""
+def _hold(state: MotionState, estimate: Estimate, rules: MotionRules, refused: tuple[str, ...]) -> Outcome:
+    """End what trajectory controllers execute, each where its joints are by now.
 
-    def __init__(
-        self,
-        fallback: str,
-        masks: ActionMasks,
-        reference: StepReference,
-        guard: Guard,
-        horizon: Horizon,
-        *,
-        period_s: float,
-        stops_in_all: int,
-        unseen_in_all: int,
-    ) -> None:
-        """masks: of the actions. stops_in_all: commands in a row that end what was commanded.
+    One that does not hear it, or whose joints may be anywhere, is tried again until its points end by
+    themselves; the others do not wait for it. Points that have ended may have led an arm nowhere whose drives
+    are off: it is told where its joints are, unless they are not measured for many ticks. Ticks, for a
+    process that stood still has measured nothing meanwhile either. A robot that has given up waits for none.
+    One that was told often enough is told no more: a person may move its arm.
+    """
+    if state.timing.waits:
+        return stop_others(state, rules, refused, in_force=True)
+    state = _count_silent_stop(state, rules)
+    joints, sent = state.joints, state.sent
+    counted: tuple[str, ...] = ()
+    last = sent.command
+    assert last is not None, "stops follow a command"
+    is_halted = state.operator.halted
+    holds, unseen = dict(sent.holds), dict(state.unseen)
+    rest, moves, ends, late_ns = last, rules.masks.goes_on, [], 0
+    for destination, places in rules.trajectories.items():
+        if not holds[destination]:
+            continue
+        found = _find_rest(state, places, estimate.found, estimate.seen, rules)
+        if found is None and SENSOR_AGE not in refused:
+            refused, counted = (*refused, SENSOR_AGE), (SENSOR_AGE,)
+        if found is not None and (is_halted or not (joints.unsubscribed & places).any()):
+            holds[destination] -= 1
+            found = _find_near(state, found, places, rules)
+            rest, moves = np.where(places, found, rest), moves | places
+            ends.append(destination)
+            late_ns = int(estimate.ages_ns[joints.unknown & places].max(initial=late_ns))
+        elif estimate.now_ns >= sent.look_ahead.until_ns(places):
+            seen = _find_rest(state, places, estimate.seen, estimate.seen, rules)
+            unseen[destination] = 0 if seen is not None else unseen.get(destination, 0) + 1
+            patience = 1 if is_halted else rules.unseen_in_all
+            if found is not None or unseen[destination] >= patience:
+                holds[destination] = 0
+    state = replace(state.send(holds=holds), unseen=unseen)
+    in_force = any(left for destination, left in holds.items() if destination not in ends)
+    if not ends:
+        outcome = stop_others(state, rules, refused, in_force=in_force)
+        return replace(outcome, counted=counted)
+    # Where they are, also outside their limits: a stop leads no arm anywhere. Other joints get nothing, and
+    # so their next step begins where it would have.
+    command = np.where(moves, np.where(rules.masks.goes_on, 0.0, rest), last)
+    hold = Tick.alone(command, CommandSource.HOLD, refused)
+    hold = replace(hold, ends=tuple(ends), in_force=in_force, late_ns=late_ns)
+    # A measurement that goes on and on would take the arm along, stop after stop.
+    joints = replace(joints, rests=joints.rests | (joints.led_back & moves))
+    return Outcome(replace(state, joints=joints).send(command=command), hold, counted)
 
-        unseen_in_all: ticks in a row in which rows that have ended wait for a measurement of their joints.
-        """
-        self._fallback = FALLBACKS.get(fallback)()
-        self._reference = reference
-        self._guard = guard
-        self._horizon = horizon
-        self._stops_in_all = stops_in_all
-        self._lag_periods = MOST_LAG_S / period_s
-        self._unseen_in_all = unseen_in_all
-        self._is_switch = masks.is_switch
-        self._holds = masks.holds
-        self._goes_on = masks.goes_on
-        self.has_others = bool(self._goes_on.any())  # actions that go on in silence until they get zero
-        safe = self._fallback.action_kinds
-        self._is_stood_in = np.array([kind in safe for kind in masks.kinds])  # others: zeros
-        self._left = 0  # stops still to command once there is nothing to execute ...
-        self._holds_left = dict.fromkeys(horizon.controllers, 0)  # ... and holds, by controller
-        self._unseen: dict[str, int] = {}  # ticks in a row that waited for a measurement, by controller
-        self.keep()
 
-    @property
-    def left(self) -> bool:
-        """Whether anything that was commanded has still to be ended."""
-        return any((self._left, *self._holds_left.values()))
+def _find_near(
+    state: MotionState, found: Float64Array, places: BoolArray, rules: MotionRules
+) -> Float64Array:
+    """Return where joints are held, of which those that do not follow go no farther than they may lag.
 
-    def keep(self) -> None:
-        """Remember what has still to be ended, for `take_back`."""
-        self._kept = self._left, dict(self._holds_left)
+    Their drives are off, and they stay where they are measured, or what is measured is wrong.
+    """
+    led_back, last = state.joints.led_back & places, state.sent.command
+    if not led_back.any() or last is None:
+        return found
+    lag_periods = MOST_LAG_S / rules.contract.period_s
+    near = rules.guard.approach(np.where(led_back, found, last), last, lag_periods)
+    return found if near is None else np.where(led_back, near, found)
 
-    def take_back(self) -> None:
-        """Take that nothing left since `keep`, neither a stop nor what has to be ended."""
-        self._left, self._holds_left = self._kept
 
-    def owe(self) -> None:
-        """Note that something was commanded which has to be ended."""
-        self._owe(self._stops_in_all)
+def _find_rest(
+    state: MotionState,
+    places: BoolArray,
+    found: Float64Array | None,
+    seen: Float64Array | None,
+    rules: MotionRules,
+) -> Float64Array | None:
+    """Return where joints rest if nothing moves them any more, None when one of them may be anywhere.
 
-    def owe_nothing(self) -> None:
-        """Note that what was commanded last has ended by itself."""
-        self._owe(0)
+    places: mask; nothing is said of others. found, seen: NaN for joints that may be anywhere. Unlike
+    `find_start`, it trusts a forgotten command: controllers that followed it are still there. For joints
+    whose controller is absent, which nothing moves, it is enough that they were seen lately.
+    """
+    unknown = state.joints.unknown & places & ~state.joints.rests
+    moving = unknown & rules.masks.holds
+    measured = found if (moving & ~state.joints.unsubscribed).any() else seen
+    if measured is not None and np.isnan(measured[moving]).any():
+        measured = None
+    return find_place(state, unknown, measured, rules)
 
-    def _owe(self, stops: int) -> None:
-        self._left = stops
-        self._holds_left = dict.fromkeys(self._holds_left, stops)
-        self._unseen = {}
 
-    def fall_back(self, moment: Moment, interventions: tuple[str, ...]) -> Tick:
-        """Return what the fallback commands in place of an action."""
-        last = self._reference.last
-        if last is None:  # before the first action another node may drive the robot
-            return self.stop(moment, interventions)
-        start = self._reference.start(moment.measured)
-        command = self._fallback.command(last, None if self._reference.forgotten else start)
-        if command is None:
-            return self.stop(moment, interventions)
-        return self._stand_in(moment, command, start, interventions)
+def _stand_in(
+    state: MotionState,
+    rules: MotionRules,
+    command: Float64Array,
+    start: Float64Array | None,
+    refused: tuple[str, ...],
+) -> Outcome:
+    """Command what the fallback returned, within the guard; kinds that it is not for get zeros, a stop.
 
-    def stop(self, moment: Moment, interventions: tuple[str, ...] = ()) -> Tick:
-        """Command nothing; a robot that goes on without commands first gets stop commands for a while."""
-        if not self.left:
-            return Tick(None, CommandSource.NONE, interventions=interventions)
-        last = self._reference.last
-        assert last is not None, "stops follow a command"
-        command = self._fallback.stop(last)
-        if command is not None:
-            self._count(moment)
-            self._owe(self._left)
-            return self._stand_in(moment, command, self._reference.start(moment.measured), interventions)
-        if any(self._holds_left.values()):
-            return self._hold(moment, interventions)
-        self._count_silent(moment)
-        return self.stop_others(interventions)
+    Switches stay at their last command.
+    """
+    last = state.sent.command
+    assert last is not None, "a fallback stands in after a command"
+    is_stood_in = rules.is_stood_in
+    command = np.where(rules.masks.is_switch, last, np.where(is_stood_in, command, 0.0))
+    # From where zeros are no step: a stop is never limited.
+    start = None if start is None else np.where(is_stood_in, start, 0.0)
+    guarded = _check(command, start, rules)
+    refused = (*refused, *guarded.interventions)
+    if guarded.action is None:
+        outcome = stop_others(state, rules, refused)
+        return replace(outcome, counted=guarded.interventions)
+    state = follow(state, guarded.action, rules)
+    return Outcome(state, Tick.alone(guarded.action, rules.fallback.source, refused), guarded.interventions)
 
-    def stop_others(self, interventions: tuple[str, ...], *, in_force: bool = False) -> Tick:
-        """Command zeros to controllers of velocities and efforts, if there are any, and nothing else.
 
-        in_force: the positions' controllers go on.
-        """
-        if not self.has_others:
-            return Tick(None, CommandSource.NONE, interventions=interventions, in_force=in_force)
-        zeros = Tick.alone(self._reference.stop_others(), CommandSource.ZERO, interventions)
-        return replace(zeros, in_force=in_force)
+def _check(command: Float64Array, start: Float64Array | None, rules: MotionRules) -> Guarded:
+    """Return a command within the guard; one that leads no joint anywhere passes outside limits, too."""
+    masks = rules.masks
+    if start is not None and not command[masks.goes_on].any():
+        held = command[masks.holds]
+        if np.isfinite(held).all() and np.array_equal(held, start[masks.holds]):
+            return Guarded(command)
+    return rules.guard.check(command, start)
 
-    def _hold(self, moment: Moment, interventions: tuple[str, ...]) -> Tick:
-        """End what trajectory controllers execute, each where its joints are by now.
 
-        One that does not hear it, or whose joints may be anywhere, is tried again until its rows end by
-        themselves; the others do not wait for it. Rows that have ended may have led an arm nowhere whose
-        drives are off: it is told where its joints are, unless they are not measured for many ticks. Ticks,
-        for a process that stood still has measured nothing meanwhile either. A robot that has given up waits
-        for none. One that was told often enough is told no more: a person may move its arm.
-        """
-        if moment.is_late:
-            return self.stop_others(interventions, in_force=True)
-        self._count_silent(moment)
-        last = self._reference.last
-        assert last is not None, "stops follow a command"
-        rest, moves, ends, late_ns = last, self._goes_on, [], 0
-        for destination, joints in self._horizon.controllers.items():
-            if not self._holds_left[destination]:
-                continue
-            found = self._reference.rest(joints, moment.found, moment.seen, moment.unheard)
-            if found is None and SENSOR_AGE not in interventions:
-                self._guard.refuse(SENSOR_AGE)
-                interventions = (*interventions, SENSOR_AGE)
-            if found is not None and (moment.halted or not (moment.unheard & joints).any()):
-                self._holds_left[destination] -= 1
-                found = self._find_near(found, joints)
-                rest, moves = np.where(joints, found, rest), moves | joints
-                ends.append(destination)
-                where_measured = self._reference.has_lost & joints
-                late_ns = int(moment.ages_ns[where_measured].max(initial=late_ns))
-            elif moment.now_ns >= self._horizon.goes_on_ns(joints):
-                seen = self._reference.rest(joints, moment.seen, moment.seen, moment.unheard)
-                self._unseen[destination] = 0 if seen is not None else self._unseen.get(destination, 0) + 1
-                patience = 1 if moment.halted else self._unseen_in_all
-                if found is not None or self._unseen[destination] >= patience:
-                    self._holds_left[destination] = 0
-        in_force = any(left for destination, left in self._holds_left.items() if destination not in ends)
-        if not ends:
-            return self.stop_others(interventions, in_force=in_force)
-        # Where they are, also outside their limits: a stop leads no arm anywhere. Other joints get nothing,
-        # and so their next step begins where it would have.
-        self._reference.last = np.where(moves, np.where(self._goes_on, 0.0, rest), last)
-        # A measurement that goes on and on would take the arm along, stop after stop.
-        self._reference.distrust(moves)
-        hold = Tick.alone(self._reference.last, CommandSource.HOLD, interventions)
-        return replace(hold, ends=tuple(ends), in_force=in_force, late_ns=late_ns)
+def _count_stop(state: MotionState, rules: MotionRules) -> int:
+    """Return the stops that are pending after one, unless a controller does not hear it: it may come back.
 
-    def _find_near(self, found: Float64Array, joints: Joints) -> Float64Array:
-        """Return where joints are held, of which those that do not follow go no farther than they may lag.
+    Of velocities and efforts, which go on in silence. A robot that has given up waits for nobody.
+    """
+    stops = state.sent.stops
+    if state.operator.halted or not (state.joints.unsubscribed & rules.masks.goes_on).any():
+        return max(0, stops - 1)
+    return stops
 
-        Their drives are off, and they stay where they are measured, or what is measured is wrong.
-        """
-        strays, last = self._reference.strays & joints, self._reference.last
-        if not strays.any() or last is None:
-            return found
-        near = self._guard.approach(np.where(strays, found, last), last, self._lag_periods)
-        return found if near is None else np.where(strays, near, found)
 
-    def _stand_in(
-        self,
-        moment: Moment,
-        command: Float64Array,
-        start: Float64Array | None,
-        interventions: tuple[str, ...],
-    ) -> Tick:
-        """Command what the fallback returned, within the guard; kinds that it is not for get zeros, a stop.
-
-        Switches stay at their last command.
-        """
-        last = self._reference.last
-        assert last is not None, "a fallback stands in after a command"
-        command = np.where(self._is_switch, last, np.where(self._is_stood_in, command, 0.0))
-        # From where zeros are no step: a stop is never limited.
-        start = None if start is None else np.where(self._is_stood_in, start, 0.0)
-        guarded = self._check(command, start)
-        interventions = (*interventions, *guarded.interventions)
-        if guarded.action is None:
-            return self.stop_others(interventions)
-        command = guarded.action
-        self._reference.take(command, moment.unheard)
-        return Tick.alone(command, self._fallback.source, interventions)
-
-    def _check(self, command: Float64Array, start: Float64Array | None) -> Guarded:
-        """Return a command within the guard; one that leads no joint anywhere passes outside limits, too."""
-        if start is not None and not command[self._goes_on].any():
-            held = command[self._holds]
-            if np.isfinite(held).all() and np.array_equal(held, start[self._holds]):
-                return Guarded(command)
-        return self._guard.check(command, start)
-
-    def _count(self, moment: Moment) -> None:
-        """Count a stop, unless a controller that goes on in silence does not hear it: it may come back.
-
-        A robot that has given up waits for nobody.
-        """
-        if moment.halted or not (moment.unheard & self._goes_on).any():
-            self._left = max(0, self._left - 1)
-
-    def _count_silent(self, moment: Moment) -> None:
-        """Count a stop that nothing but zeros is sent for: a position controller keeps its last target."""
-        if self.has_others:
-            self._count(moment)
-        else:
-            self._left = 0
+def _count_silent_stop(state: MotionState, rules: MotionRules) -> MotionState:
+    """Count a stop that nothing but zeros is sent for: a position controller keeps its last target."""
+    return state.send(stops=_count_stop(state, rules) if rules.has_others else 0)

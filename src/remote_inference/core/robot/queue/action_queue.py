@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from itertools import dropwhile, groupby, islice, takewhile
@@ -13,7 +13,9 @@ from itertools import dropwhile, groupby, islice, takewhile
 import numpy as np
 
 from remote_inference.core.policy import Float32Array
+from remote_inference.core.robot.command import Float64Array
 from remote_inference.core.robot.queue.latency import steps
+from remote_inference.core.robot.queue.plan import ChunkSource, Plan, Progress, QueuedAction
 from remote_inference.core.robot.turn import Turn
 
 MEMORY = 1000  # executed rows that a prefix may begin with: a second at the fastest control rate in use
@@ -35,33 +37,6 @@ class DelayPolicy(str, Enum):
 
 
 @dataclass(frozen=True)
-class ChunkSource:
-    """Where a queued action comes from; shared by the rows of a chunk."""
-
-    capture_ns: int  # robot's monotonic clock at capture of the observation
-    session_id: str
-    seq_id: int
-    episode_id: int
-    policy_version: str
-    task: str
-    policy_fingerprint: str = ""  # of the session in which it came
-
-
-@dataclass(frozen=True)
-class QueuedAction:
-    """One row: `model` and `robot` are float32 `[action_dim]`, `step_index` its row in the chunk.
-
-    Both are as the server sent them, in the policy's units, and go back so in prefixes: no rounding of a
-    conversion comes between what a policy said and what it has to continue.
-    """
-
-    source: ChunkSource
-    step_index: int
-    model: Float32Array
-    robot: Float32Array
-
-
-@dataclass(frozen=True)
 class Prefixes:
     """Rows of one instant in both spaces, float32 `[rows, action_dim]`; both None when there are none."""
 
@@ -75,9 +50,17 @@ class ActionQueue:
     The turn is held for the exchange of a deque and for a popleft, never while a chunk is prepared.
     """
 
-    def __init__(self, delay_policy: DelayPolicy = DelayPolicy.CONSUMED, turn: Turn | None = None) -> None:
+    def __init__(
+        self,
+        delay_policy: DelayPolicy = DelayPolicy.CONSUMED,
+        turn: Turn | None = None,
+        *,
+        to_robot: Callable[[Float32Array], Float64Array] = np.float64,
+    ) -> None:
+        """to_robot: returns rows `[rows, action_dim]` in the robot's units from those of a chunk."""
         self._delay_policy = delay_policy
-        self._rows: deque[QueuedAction] = deque()
+        self._to_robot = to_robot
+        self._plan = Plan()
         self._taken: deque[QueuedAction] = deque(maxlen=MEMORY)
         self._taken_ns: deque[int] = deque(maxlen=MEMORY)  # when, in the same order
         self._executed = 0
@@ -85,7 +68,7 @@ class ActionQueue:
 
     def __len__(self) -> int:
         with self._turn:
-            return len(self._rows)
+            return len(self._plan)
 
     @property
     def executed(self) -> int:
@@ -111,23 +94,38 @@ class ActionQueue:
         now_ns: not before that of the last one; only `executed_by` wants it.
         """
         with self._turn:
-            if not self._rows:
-                return None
-            self._executed += 1
-            self._taken_ns.append(now_ns)
-            self._taken.append(self._rows.popleft())
-            return self._taken[-1]
+            head = self._plan.head
+            if head is not None:
+                self._plan = self._plan.after(1)
+                self._execute(head, now_ns)
+            return head
+
+    def go_on(self, progress: Progress) -> None:
+        """Take how far a control tick has come in the plan that it found."""
+        with self._turn:
+            self._plan = progress.plan
+            for action, taken_ns in progress.taken:
+                self._execute(action, taken_ns)
+
+    def _execute(self, action: QueuedAction, now_ns: int) -> None:
+        self._executed += 1
+        self._taken_ns.append(now_ns)
+        self._taken.append(action)
+
+    @property
+    def plan(self) -> Plan:
+        """The actions of one instant."""
+        with self._turn:
+            return self._plan
 
     @property
     def head(self) -> QueuedAction | None:
         """The next action, which stays in the queue, or None."""
-        with self._turn:
-            return self._rows[0] if self._rows else None
+        return self.plan.head
 
     def upcoming(self) -> tuple[QueuedAction, ...]:
         """Return the unread rows of one instant, next one first."""
-        with self._turn:
-            return tuple(self._rows)
+        return self.plan.ahead
 
     def playback_left_ns(self, now_ns: int, *, period_ns: int, max_age_ns: int) -> int:
         """Return how long the queue will feed the robot from now on [ns].
@@ -169,7 +167,7 @@ class ActionQueue:
         """
         with self._turn:
             since = 0 if executed_before is None else self._executed - executed_before
-            unread = list(self._rows)
+            unread = list(self._plan.ahead)
             if oldest_ns is not None:
                 unread = list(dropwhile(lambda row: row.source.capture_ns < oldest_ns, unread))
             if not unread or since > len(self._taken):
@@ -205,16 +203,18 @@ class ActionQueue:
             QueuedAction(source, index, model_row, robot_row)
             for index, (model_row, robot_row) in enumerate(zip(model, robot, strict=True))
         ]
+        captures_ns = np.full(len(rows), source.capture_ns, np.int64)
+        chunk = Plan(tuple(rows), self._to_robot(robot), captures_ns)
         with self._turn:
             if row_period_s is not None and self._taken_ns:
                 taken_s = (self._taken_ns[-1] - source.capture_ns) / 1e9
                 latency_steps = max(latency_steps, steps(taken_s, row_period_s))
             if mode is MergeMode.APPEND:
-                self._rows.extend(rows[:horizon])
+                self._plan = self._plan.join(chunk.first(horizon))
                 return 0
             delay = self._delay(latency_steps, self._executed - executed_before)
             dropped = min(max(delay, 0), len(rows))
-            self._rows = deque(rows[dropped:][:horizon])
+            self._plan = chunk.after(dropped).first(horizon)
             return dropped
 
     def _delay(self, latency_steps: int, executed_since: int) -> int:
@@ -222,15 +222,6 @@ class ActionQueue:
             return min(latency_steps, executed_since)
         return latency_steps if self._delay_policy is DelayPolicy.LATENCY else 0
 
-    def drop_captured_before(self, oldest_ns: int) -> int:
-        """Drop actions at the head whose observation was captured before an instant; return how many."""
-        dropped = 0
-        with self._turn:
-            while self._rows and self._rows[0].source.capture_ns < oldest_ns:
-                self._rows.popleft()
-                dropped += 1
-        return dropped
-
     def clear(self) -> None:
         with self._turn:
-            self._rows.clear()
+            self._plan = Plan()

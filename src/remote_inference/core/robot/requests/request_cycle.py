@@ -22,9 +22,10 @@ from remote_inference.core.exchange import Chunk, ChunkStatus, Request, SessionR
 from remote_inference.core.policy import Continuation, Float32Array
 from remote_inference.core.robot.command import Float64Array
 from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.queue.action_queue import ActionQueue, ChunkSource, MergeMode, Prefixes
+from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode, Prefixes
 from remote_inference.core.robot.queue.latency import PATIENCE, LatencyWindow, patience_s, steps
 from remote_inference.core.robot.queue.observation_history import ObservationHistory, TickSample
+from remote_inference.core.robot.queue.plan import ChunkSource
 from remote_inference.core.robot.queue.relative_rows import RelativeRows
 from remote_inference.core.robot.safety.guard import AGE, SENSOR_AGE, Guard
 

@@ -2,17 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The last gate before the motor: finite values, joint limits and velocity limits, in this order.
 
-A latch stops a robot whose commands it alters too often.
+And how far joints may be from their last command: drives that are off show there.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 
 from remote_inference.core.contract.actions import Actions
+from remote_inference.core.contract.joint_limit import JointLimit
 from remote_inference.core.policy import Float32Array
 from remote_inference.core.robot.action_masks import ActionMasks
 from remote_inference.core.robot.command import BoolArray, Float64Array
@@ -45,47 +46,9 @@ RULES = (
     IMPLAUSIBLE,
 )
 ROUNDING = 1e-6  # a float32 action at a limit may lie this far beyond it; corrected, but no intervention
-
-
-class InterventionLatch:
-    """Looks at the last `window` commands of the policy. For one thread."""
-
-    def __init__(self, max_ratio: float, window: int) -> None:
-        """max_ratio: fraction of the window that the guard may change; 0 switches the latch off."""
-        self._max_ratio = max_ratio
-        self._last: deque[tuple[str, ...]] = deque(maxlen=window)
-        self._window = window
-        self._changed = 0  # of `_last`
-
-    def forget(self) -> None:
-        """Begin with an empty window."""
-        self._last.clear()
-        self._changed = 0
-
-    def take(self, interventions: tuple[str, ...]) -> str:
-        """Take the rules that altered or refused one command; return why the robot must stop, or ''.
-
-        A window that stops the robot is forgotten: after `resume` the next one must fill first.
-        """
-        if not self._max_ratio:
-            return ""
-        if len(self._last) == self._window:
-            self._changed -= bool(self._last[0])
-        self._last.append(interventions)
-        self._changed += bool(interventions)
-        if len(self._last) < self._window or self._changed <= self._max_ratio * self._window:
-            return ""
-        reason = self._describe()
-        self.forget()
-        return reason
-
-    def _describe(self) -> str:
-        rules = Counter(rule for interventions in self._last for rule in interventions)
-        named = ", ".join(f"{rule} {count}" for rule, count in sorted(rules.items()))
-        return (
-            f"guard: it changed {self._changed} of the last {self._window} commands ({named}), "
-            f"max_clamped_ratio is {self._max_ratio:g}"
-        )
+# By default a joint may be as far from its command as it gets at max_velocity in this time [s]: four times as
+# far as the joints of the belt arm ever lag (0.06 s).
+LAG_S = 0.25
 
 
 @dataclass(frozen=True)
@@ -98,18 +61,25 @@ class Guarded:
 
 @dataclass(frozen=True)
 class Foreseen:
-    """Actions `[rows, action_dim]` as the guard will pass them, and the rules that will alter each row."""
+    """Actions `[rows, action_dim]` as the guard will pass them.
+
+    altered: the rules that will alter some rows, each with the mask `[rows]` of these.
+    """
 
     actions: Float64Array
-    interventions: tuple[tuple[str, ...], ...]
+    altered: tuple[tuple[str, BoolArray], ...] = ()
 
     @classmethod
     def none(cls) -> Foreseen:
-        return cls(np.empty((0, 0)), ())
+        return cls(np.empty((0, 0)))
+
+    def rules_of(self, begin: int, end: int) -> list[str]:
+        """Return the rules that alter the rows from `begin` to before `end`, each once for a row."""
+        return [rule for rule, mask in self.altered for _ in range(int(mask[begin:end].sum()))]
 
 
 class Guard:
-    """Checks chunks on arrival and each action against the contract. A refusal or clamp is counted."""
+    """Checks chunks on arrival and each action against the contract; counts what was refused or altered."""
 
     def __init__(self, actions: Actions, period_s: float) -> None:
         limits = [actions.limit_of(name) for name in actions.names]
@@ -149,7 +119,7 @@ class Guard:
         velocity_scale: float = 1.0,
         settling: BoolArray | None = None,
     ) -> Guarded:
-        """Check one action `[action_dim]` and count the interventions.
+        """Return one action `[action_dim]` within the limits. Nothing counts.
 
         reference: the last command, or the measured position before the first; None when neither is known.
         A position may differ from it by `max_velocity * period`, and a pose along its line and its arc; an
@@ -159,14 +129,12 @@ class Guard:
         velocity_scale: fraction of `max_velocity` that is allowed now.
         settling: mask `[action_dim]` of switches that must not change yet; None: none.
         """
-        guarded = self._limit(action, reference, velocity_scale, settling)
-        self.counts.update(guarded.interventions)
-        return guarded
+        return self._limit(action, reference, velocity_scale, settling)
 
     def foresee(
         self, actions: Float64Array, reference: Float64Array, *, velocity_scale: float = 1.0
     ) -> Foreseen:
-        """Return actions `[rows, action_dim]` as `check` will pass them, one after another; nothing counts.
+        """Return actions `[rows, action_dim]` as `check` will pass them, one after another.
 
         Ends before the first row that it will refuse. Switches stay as in `reference`: they change in their
         own ticks alone.
@@ -179,33 +147,52 @@ class Guard:
         if self._poses.exist:  # the step of a pose is no matter of single columns
             return self._foresee_in_turn(actions, reference, velocity_scale)
         safe = np.clip(actions, self._min, self._max)
-        steps = np.abs(np.diff(safe, axis=0, prepend=reference[np.newaxis]))
+        slow = self._limit_steps(safe, reference, velocity_scale)
+        beyond, fast = (
+            np.abs(after - before).max(axis=1, initial=0.0) > ROUNDING
+            for before, after in ((actions, safe), (safe, slow))
+        )
+        return Foreseen(slow, ((JOINT_LIMIT, beyond), (VELOCITY_LIMIT, fast)))
+
+    def _limit_steps(
+        self, actions: Float64Array, reference: Float64Array, velocity_scale: float
+    ) -> Float64Array:
+        """Return actions `[rows, action_dim]` whose steps are within limits, each from the one before."""
+        max_step = velocity_scale * self._max_step
+        slow: Float64Array = actions
         if self._is_velocity.any():
-            steps = np.where(self._is_velocity, np.abs(safe) * self._period_s, steps)
-        if not (steps <= velocity_scale * self._max_step).all():  # each row begins where the one before ends
-            return self._foresee_in_turn(actions, reference, velocity_scale)
-        farthest = np.abs(safe - actions).max(axis=1)
-        return Foreseen(safe, tuple((JOINT_LIMIT,) if off > ROUNDING else () for off in farthest.tolist()))
+            bound = velocity_scale * self._max_velocity
+            slow = np.where(self._is_velocity, np.clip(actions, -bound, bound), actions)
+        steps = np.abs(np.diff(slow, axis=0, prepend=reference[np.newaxis]))
+        is_fast = (steps > max_step).any(axis=0) & ~self._is_velocity
+        if not is_fast.any():
+            return slow
+        slow = slow.copy()
+        for column in np.flatnonzero(is_fast):  # each row begins where the one before ends
+            slow[:, column] = _limit_rate(slow[:, column], float(reference[column]), float(max_step[column]))
+        return slow
 
     def _foresee_in_turn(
         self, actions: Float64Array, reference: Float64Array, velocity_scale: float
     ) -> Foreseen:
         safe = np.empty_like(actions)
-        interventions: list[tuple[str, ...]] = []
+        altered: list[tuple[str, ...]] = []
         for row, action in enumerate(actions):
             limited = self._limit(action, reference, velocity_scale, None)
             if limited.action is None:  # rows that are not finite are cut off before: an orientation
                 break
             safe[row] = reference = limited.action
-            interventions.append(limited.interventions)
-        return Foreseen(safe[: len(interventions)], tuple(interventions))
+            altered.append(limited.interventions)
+        rules = sorted({rule for interventions in altered for rule in interventions})
+        masks = ((rule, np.array([rule in interventions for interventions in altered])) for rule in rules)
+        return Foreseen(safe[: len(altered)], tuple(masks))
 
     def approach(
         self, target: Float64Array, reference: Float64Array, velocity_scale: float
     ) -> Float64Array | None:
         """Return the step `[action_dim]` from a reference towards a target; None when one step gets there.
 
-        Within the limits of `check`; nothing counts. velocity_scale: as of `check`.
+        Within the limits of `check`. velocity_scale: as of `check`.
         """
         guarded = self._limit(target, reference, velocity_scale, None)
         return guarded.action if VELOCITY_LIMIT in guarded.interventions else None
@@ -219,10 +206,6 @@ class Guard:
         longest_s = float(np.nanmax(times_s, initial=0.0))
         unified = self._poses.unify(end, begin) if self._poses.exist and np.isfinite(begin).all() else None
         return longest_s if unified is None else max(longest_s, self._poses.way_s(unified[1], unified[0]))
-
-    def count(self, interventions: tuple[str, ...]) -> None:
-        """Count rules that altered an action which a controller executed by itself."""
-        self.counts.update(interventions)
 
     def refuse(self, rule: str, refused: int = 1) -> None:
         """Count the actions that a rule outside of `check` refused."""
@@ -270,3 +253,77 @@ class Guard:
             bound = velocity_scale * self._max_velocity
             low, high = np.where(self._is_velocity, -bound, low), np.where(self._is_velocity, bound, high)
         return np.clip(action, low, high)
+
+
+class FollowingBounds:
+    """The following errors that a contract allows. A pose counts as one, by its distance and its angle."""
+
+    def __init__(self, actions: Actions, masks: ActionMasks, period_s: float) -> None:
+        limits = [actions.limit_of(name) for name in actions.names]
+        speeds = [limit.max_velocity or 0.0 for limit in limits]  # 0: of a switch, which follows always
+        self._max_velocity = np.array(speeds)
+        self._bound = np.array([_bound(limit) for limit in limits])
+        self._least_move = self._max_velocity * period_s
+        self._poses = masks.poses
+        self._is_pose = masks.is_pose
+        self._period_s = period_s
+        poses = actions.poses.values()
+        # Of the poses, `[2, poses]`: [m/s] and [rad/s], [m] and [rad].
+        fastest = [(pose.max_velocity, pose.max_angular_velocity) for pose in poses]
+        self._speeds = np.array(fastest).reshape(-1, 2).T
+        said = [(pose.max_following_error, pose.max_following_angle) for pose in poses]
+        bounds = np.array(said, np.float64).reshape(-1, 2).T  # NaN where it is left out
+        self._bounds = np.where(np.isnan(bounds), LAG_S * self._speeds, bounds)
+
+    def find_lost(
+        self, command: Float64Array, measured: Float64Array, led: BoolArray, ages_s: Float64Array
+    ) -> BoolArray:
+        """Return the mask of those of `led` that are too far from their command, all `[action_dim]`.
+
+        measured: each so long ago as `ages_s` says, NaN of one of which nothing is known. Quaternions of both
+        have the length 1.
+        """
+        lost: BoolArray = led & (np.abs(command - measured) > self._bound + self._max_velocity * ages_s)
+        if self._poses.exist:
+            ages_s = ages_s[self._poses.columns].max(axis=1)
+            apart = self._are_apart(command, measured, ages_s, self._bounds)
+            lost = np.where(self._is_pose, led & apart, lost)
+        return lost
+
+    def find_moved(self, begin: Float64Array, measured: Float64Array) -> BoolArray:
+        """Return the mask `[action_dim]` of what has moved by more than a step."""
+        moved: BoolArray = np.abs(measured - begin) > self._least_move
+        if self._poses.exist:
+            moved = np.where(self._is_pose, self._are_apart(begin, measured, self._period_s), moved)
+        return moved
+
+    def _are_apart(
+        self,
+        begin: Float64Array,
+        end: Float64Array,
+        times_s: Float64Array | float,
+        bounds: Float64Array | float = 0.0,
+    ) -> BoolArray:
+        """Return the columns of poses that are farther apart than bounds, and times at their speeds, allow.
+
+        times_s: `[poses]`. bounds: `[2, poses]` [m] and [rad].
+        """
+        allowed = bounds + self._speeds * times_s
+        far = self._poses.distances(begin, end) > allowed[0]
+        turned = self._poses.angles(begin, end) > allowed[1]
+        return self._poses.spread(far | turned, len(begin))
+
+
+def _bound(limit: JointLimit) -> float:
+    if limit.max_following_error == "off":
+        return np.inf
+    return limit.max_following_error or LAG_S * limit.fastest
+
+
+def _limit_rate(numbers: Float64Array, before: float, max_step: float) -> list[float]:
+    """Return numbers that differ by no more than a step from one to the next, the first one from `before`."""
+    found = []
+    for number in numbers.tolist():
+        before = min(max(number, before - max_step), before + max_step)
+        found.append(before)
+    return found

@@ -48,31 +48,3 @@ class SwitchRule:
         waits = np.zeros_like(self.places) if settling is None else settling & (wanted != stays)
         wanted = np.where(waits & self.places, stays, wanted)
         return np.where(self.places, wanted, action), bool((waits & self.places).any())
-
-
-class SwitchClock:
-    """Knows which switches have changed a moment ago. For one thread."""
-
-    def __init__(self, actions: Actions, masks: ActionMasks) -> None:
-        self._is_switch = masks.is_switch
-        dwells = [actions.limit_of(name).dwell_s or 0.0 for name in actions.names]
-        self._dwell_ns = np.array([round(dwell_s * 1e9) for dwell_s in dwells])
-        self._until_ns = self._kept_ns = np.zeros(len(dwells), np.int64)
-
-    def settling(self, now_ns: int) -> BoolArray:
-        """Return the mask `[action_dim]` of the switches that must not change now."""
-        found: BoolArray = self._until_ns > now_ns
-        return found
-
-    def keep(self) -> None:
-        """Remember what is settling, for `take_back`."""
-        self._kept_ns = self._until_ns
-
-    def take_back(self) -> None:
-        """Take that no command left since `keep`."""
-        self._until_ns = self._kept_ns
-
-    def take(self, last: Float64Array | None, command: Float64Array, now_ns: int) -> None:
-        """Take a command. last: the one before, None or NaN for switches without one: these change, too."""
-        changed = self._is_switch if last is None else self._is_switch & (command != last)
-        self._until_ns = np.where(changed, now_ns + self._dwell_ns, self._until_ns)

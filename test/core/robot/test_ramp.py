@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,81 +12,111 @@ import pytest
 
 from remote_inference.core.contract.contract import Contract
 from remote_inference.core.documents.document import parse_document
-from remote_inference.core.robot.motion.blend_in import BlendIn
+from remote_inference.core.robot.motion.limit import ramp_scale
 from remote_inference.core.robot.safety.state_machine import State
-from support.builders import FLOAT64_MULTI_ARRAY, JOINTS, MAX_STEP, contract_document, make_config, ns
+from support.builders import (
+    FLOAT64_MULTI_ARRAY,
+    JOINTS,
+    MAX_STEP,
+    contract_document,
+    make_config,
+    make_contract,
+    ns,
+)
 from support.robot.fed_playback import FedPlayback
+from support.robot.motions import FIRST, Motion
+from support.robot.playbacks import make_rules
 from support.robot.simulation import World, streaming
 
 
+class Ramp(Motion):
+    """A ramp of the velocity limits, of a second unless given, before any action has left."""
+
+    def __init__(self, ramp_s: float = 1.0) -> None:
+        super().__init__(make_rules(make_contract(), ramp_begin=0.2, ramp_ns=ns(ramp_s)))
+
+    def scale(self, at_s: float) -> float:
+        return ramp_scale(self.state, self.rules, ns(at_s))
+
+    def lead(self, at_s: float) -> None:
+        """Let an action of the policy leave."""
+        if self.state.sent.ramp_begins:
+            self.state = self.state.send(ramp_begins=False, ramp_ns=ns(at_s))
+
+    def look(self, *, is_stalled: bool = False, is_absent: bool = False) -> None:
+        """Let a tick find that a joint does not follow, or has no controller."""
+        self.state = replace(self.state, joints=replace(self.state.joints, stalled=FIRST & is_stalled))
+        self.unsubscribed = FIRST & is_absent
+        self.estimate()
+
+
+def begun() -> Ramp:
+    """Return a ramp whose first action has left at 10 s."""
+    ramp = Ramp()
+    ramp.estimate(blend_ins=1)
+    ramp.lead(10)
+    return ramp
+
+
 def test_the_ramp_rises_from_the_first_action_on():
-    blend_in = BlendIn(0.2, ns(1))
-    assert blend_in.scale(ns(5)) == 1.0
-    blend_in.begin()
-    scales = [blend_in.scale(ns(at_s)) for at_s in (7, 10)]
-    blend_in.take(ns(10))
-    scales += [blend_in.scale(ns(at_s)) for at_s in (10.25, 10.5, 11, 11.5)]
+    ramp = Ramp()
+    assert ramp.scale(5) == 1.0
+    ramp.estimate(blend_ins=1)
+    scales = [ramp.scale(at_s) for at_s in (7, 10)]
+    ramp.lead(10)
+    scales += [ramp.scale(at_s) for at_s in (10.25, 10.5, 11, 11.5)]
     assert scales == pytest.approx([0.2, 0.2, 0.4, 0.6, 1.0, 1.0])
 
 
-def begun() -> BlendIn:
-    """Return a ramp of a second whose first action has left at 10 s."""
-    blend_in = BlendIn(0.2, ns(1))
-    blend_in.begin()
-    blend_in.keep()
-    blend_in.take(ns(10))
-    return blend_in
-
-
 def test_an_action_that_did_not_leave_begins_no_ramp():
-    blend_in = begun()
-    blend_in.take_back()
-    assert blend_in.scale(ns(20)) == pytest.approx(0.2)
+    ramp = begun()
+    ramp.estimate(withheld=1)
+    assert ramp.scale(20) == pytest.approx(0.2)
 
 
 def test_while_an_arm_does_not_follow_each_step_is_as_small_as_the_first():
-    blend_in = begun()
+    ramp = begun()
     for at_s in (10.5, 12):
-        blend_in.look(is_astray=True, is_unheard=False)
-        assert blend_in.scale(ns(at_s)) == pytest.approx(0.2)
-        blend_in.take(ns(at_s))
-    blend_in.look(is_astray=False, is_unheard=False)
-    assert blend_in.scale(ns(12.5)) == pytest.approx(0.6)
+        ramp.look(is_stalled=True)
+        assert ramp.scale(at_s) == pytest.approx(0.2)
+        ramp.lead(at_s)
+    ramp.look()
+    assert ramp.scale(12.5) == pytest.approx(0.6)
 
 
-def test_for_a_controller_that_did_not_hear_it_the_ramp_begins_anew():
-    blend_in = begun()
+def test_for_a_controller_that_was_absent_the_ramp_begins_anew():
+    ramp = begun()
     for at_s in (12, 13):
-        blend_in.look(is_astray=False, is_unheard=True)
-        assert blend_in.scale(ns(at_s)) == 1.0, "others go on"
-    blend_in.look(is_astray=False, is_unheard=False)
-    assert blend_in.scale(ns(13)) == pytest.approx(0.2)
-    blend_in.take(ns(13))
-    blend_in.look(is_astray=False, is_unheard=False)
-    assert blend_in.scale(ns(13.5)) == pytest.approx(0.6)
+        ramp.look(is_absent=True)
+        assert ramp.scale(at_s) == 1.0, "others go on"
+    ramp.look()
+    assert ramp.scale(13) == pytest.approx(0.2)
+    ramp.lead(13)
+    ramp.look()
+    assert ramp.scale(13.5) == pytest.approx(0.6)
 
 
-@pytest.mark.parametrize("lacks", ["is_astray", "is_unheard"])
-def test_what_follows_or_hears_again_begins_gently_also_long_after_a_resume(lacks: str):
-    blend_in = begun()
-    assert blend_in.scale(ns(20)) == 1.0
-    for lacking in (True, False):
-        blend_in.look(**{"is_astray": False, "is_unheard": False, lacks: lacking})
-    assert blend_in.scale(ns(30)) == pytest.approx(0.2)
+@pytest.mark.parametrize("lacks", ["is_stalled", "is_absent"])
+def test_what_follows_or_is_back_begins_gently_also_long_after_a_resume(lacks: str):
+    ramp = begun()
+    assert ramp.scale(20) == 1.0
+    ramp.look(**{lacks: True})
+    ramp.look()
+    assert ramp.scale(30) == pytest.approx(0.2)
 
 
-def test_what_was_heard_and_followed_from_the_first_begins_no_ramp():
-    blend_in = BlendIn(0.2, ns(1))
-    blend_in.look(is_astray=False, is_unheard=False)
-    assert blend_in.scale(ns(10)) == 1.0
+def test_what_followed_from_the_first_begins_no_ramp():
+    ramp = Ramp()
+    ramp.look()
+    assert ramp.scale(10) == 1.0
 
 
 def test_without_a_time_there_is_no_ramp():
-    blend_in = BlendIn(0.2, 0)
-    blend_in.begin()
-    blend_in.look(is_astray=True, is_unheard=True)
-    blend_in.look(is_astray=False, is_unheard=False)
-    assert blend_in.scale(ns(10)) == 1.0
+    ramp = Ramp(ramp_s=0.0)
+    ramp.estimate(blend_ins=1)
+    ramp.look(is_stalled=True, is_absent=True)
+    ramp.look()
+    assert ramp.scale(10) == 1.0
 
 
 def steps(world: World, begin_ns: int) -> list[float]:
@@ -135,7 +166,7 @@ def test_one_controller_of_two_that_is_back_begins_gently():
     document = contract_document()
     document["commands"] = [{"topic": name, "type": FLOAT64_MULTI_ARRAY, "names": [name]} for name in JOINTS]
     contract = parse_document(document, Contract, "two_controllers.contract.yaml")
-    robot = FedPlayback(contract, blend_in=BlendIn(0.2, ns(1)))
+    robot = FedPlayback(contract, ramp_begin=0.2, ramp_ns=ns(1))
     robot.append([[1.0, 1.0]] * 9)
 
     def step() -> float:

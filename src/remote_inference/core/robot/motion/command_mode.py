@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the control thread is told: one immutable value, swapped whole and read once per tick.
+"""What the operator wants: one immutable value, swapped whole and read once per tick.
 
 Two flags that were set one after the other could be read between the two, and a robot would be released
 before its old command is forgotten. One value has no order of statements.
@@ -20,7 +20,7 @@ STARTS_WHEN_SAFE = "the node starts when its stop inputs are good"
 
 
 @dataclass(frozen=True)
-class ControlWord:
+class OperatorCommand:
     """Orders and measurements that hold for a whole tick."""
 
     paused: bool = True
@@ -45,18 +45,18 @@ class ControlWord:
         return 0 if self.measured_ns is None else max(0, now_ns - self.measured_ns)
 
 
-class ControlPanel:
-    """Holds the control word. Any thread may read and change it."""
+class CommandMode:
+    """Holds the newest operator command. Any thread may read and change it."""
 
-    def __init__(self, word: ControlWord, turn: Turn | None = None) -> None:
+    def __init__(self, operator: OperatorCommand, turn: Turn | None = None) -> None:
         self._turn = turn or Turn()
-        self._word = word
+        self._operator = operator
 
     @property
-    def word(self) -> ControlWord:
-        """The word now in force. Read it once for all decisions that belong together."""
+    def operator(self) -> OperatorCommand:
+        """The command now in force. Read it once for all decisions that belong together."""
         with self._turn:
-            return self._word
+            return self._operator
 
     def change(
         self,
@@ -67,19 +67,19 @@ class ControlPanel:
         blend_in: bool = False,
         **fields: Any,
     ) -> None:
-        """Swap the word for one with other fields.
+        """Swap the command for one with other fields.
 
         forget: let the next tick forget the last command. lose: let it trust nothing but a later measurement.
         withhold: the last command did not leave. blend_in: let the next action begin gently.
         """
         with self._turn:
-            word = self._word
-            self._word = replace(
-                word,
-                forgets=word.forgets + forget,
-                losses=word.losses + lose,
-                withheld=word.withheld + withhold,
-                blend_ins=word.blend_ins + blend_in,
+            before = self._operator
+            self._operator = replace(
+                before,
+                forgets=before.forgets + forget,
+                losses=before.losses + lose,
+                withheld=before.withheld + withhold,
+                blend_ins=before.blend_ins + blend_in,
                 **fields,
             )
 
@@ -91,25 +91,25 @@ class ControlPanel:
         itself does so no more.
         """
         with self._turn:
-            if self._word.pause_cause not in ("", STARTS_WHEN_SAFE) and not lose:
-                cause = self._word.pause_cause
-            pauses = self._word.pauses + count
+            if self._operator.pause_cause not in ("", STARTS_WHEN_SAFE) and not lose:
+                cause = self._operator.pause_cause
+            pauses = self._operator.pauses + count
             self.change(paused=True, pause_cause=cause, pauses=pauses, wants_home=False, lose=lose)
 
     def halt(self, *, wants_home: bool = False) -> None:
         """Let no action follow, for good. wants_home: unless it is paused, or was halted before."""
         with self._turn:
-            wants_home = wants_home and not (self._word.paused or self._word.halted)
+            wants_home = wants_home and not (self._operator.paused or self._operator.halted)
             self.change(halted=True, wants_home=wants_home)
 
     def resume(self, pauses: int | None, now_ns: int) -> bool:
         """Let commands follow, gently and from where the arm is; return False if that was paused meanwhile.
 
-        pauses: what the word counted when this was called for; None: whatever it counts. now_ns: monotonic; a
+        pauses: what it counted when this was called for; None: whatever it counts. now_ns: monotonic; a
         person's commands from before are forgotten.
         """
         with self._turn:
-            if pauses is not None and self._word.pauses > pauses:
+            if pauses is not None and self._operator.pauses > pauses:
                 return False
             self.change(forget=True, blend_in=True, paused=False, pause_cause="", person_since_ns=now_ns)
             return True

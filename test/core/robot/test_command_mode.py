@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from remote_inference.core.robot.engine import Engine
-from remote_inference.core.robot.motion.control_word import ControlPanel, ControlWord
+from remote_inference.core.robot.motion.command_mode import CommandMode, OperatorCommand
 from remote_inference.core.robot.queue.action_queue import MergeMode
 from remote_inference.core.robot.tick import Tick
 from support.builders import MAX_STEP, PERIOD_NS, TOPICS, make_config, make_contract, make_source, ns
@@ -98,9 +98,9 @@ def test_a_tick_in_the_middle_of_an_operator_s_command_causes_no_jump(command: A
 
 
 def test_changes_of_several_threads_keep_each_other():
-    panel = ControlPanel(ControlWord())
-    before = panel.word
-    panel.change(halted=True)
-    panel.change(forget=True, paused=False)
-    assert (panel.word.paused, panel.word.halted, panel.word.forgets) == (False, True, 1)
-    assert before == ControlWord(), "a word that was read does not change"
+    mode = CommandMode(OperatorCommand())
+    before = mode.operator
+    mode.change(halted=True)
+    mode.change(forget=True, paused=False)
+    assert (mode.operator.paused, mode.operator.halted, mode.operator.forgets) == (False, True, 1)
+    assert before == OperatorCommand(), "a command that was read does not change"

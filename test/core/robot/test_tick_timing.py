@@ -4,13 +4,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.motion.lateness import UNHEARD_NS, WAIT_NS, Lateness
+from remote_inference.core.robot.motion.emit import note_tick
+from remote_inference.core.robot.motion.estimate import WAIT_NS
+from remote_inference.core.robot.safety.hearing import UNHEARD_NS
 from remote_inference.core.robot.tick import Tick
-from support.builders import ns
+from support.builders import make_contract, ns
+from support.robot.motions import Motion
+from support.robot.playbacks import make_rules
 
 GIVEN_UP_AFTER_NS, LATE_AFTER_NS = ns(0.25), ns(0.1)
 BEGIN_NS = ns(7.0)
@@ -19,24 +25,32 @@ SILENCE = Tick(None, CommandSource.NONE)
 WAIT = Tick(None, CommandSource.NONE, in_force=True)
 
 
-class Ticks:
+class Ticks(Motion):
     """Ticks of a robot that begins to command at some moment."""
 
-    def __init__(self, first: Tick = COMMAND) -> None:
-        self.lateness = Lateness(GIVEN_UP_AFTER_NS, LATE_AFTER_NS)
-        self.now_ns = BEGIN_NS
+    def __init__(self, first: Tick = COMMAND, kind: str = "velocity") -> None:
+        """kind: of its actions; positions stay by themselves when nothing is commanded."""
+        rules = make_rules(
+            make_contract(kind), given_up_after_ns=GIVEN_UP_AFTER_NS, late_after_ns=LATE_AFTER_NS
+        )
+        super().__init__(rules, BEGIN_NS)
         assert not self.after(0, then=first)
 
-    def after(
-        self, gap_ns: int, *, then: Tick | None = None, unheard_ns: int = 0, may_wait: bool = True
-    ) -> bool:
+    def after(self, gap_ns: int, *, then: Tick | None = None, unheard_ns: int = 0) -> bool:
         """Return whether the tick after a gap waits; one that does, commands nothing. then: what it does."""
         self.now_ns += gap_ns
-        self.lateness.look(self.now_ns, self.now_ns - unheard_ns, may_wait=may_wait)
-        waits = self.lateness.waits
-        self.lateness.keep()
-        self.lateness.take(then or (WAIT if waits else COMMAND))
+        self.estimate(heard_ns=self.now_ns - unheard_ns)
+        waits = self.state.timing.waits
+        self.state = note_tick(self.state, then or (WAIT if waits else COMMAND))
         return waits
+
+    def withhold(self) -> None:
+        """Let the last tick's command not leave."""
+        self.operator = replace(self.operator, withheld=self.operator.withheld + 1)
+
+    @property
+    def stuck_ns(self) -> int:
+        return self.state.timing.stuck_ns
 
 
 @pytest.mark.parametrize(("gap_ns", "waits"), [(LATE_AFTER_NS, False), (LATE_AFTER_NS + 1, True)])
@@ -70,7 +84,7 @@ def test_fast_ticks_wait_no_longer_because_the_command_after_a_wait_did_not_leav
     assert ticks.after(1, unheard_ns=UNHEARD_NS + 1)
     for _ in range(2):
         assert not ticks.after(WAIT_NS, unheard_ns=UNHEARD_NS + 1)
-        ticks.lateness.take_back()
+        ticks.withhold()
     assert not ticks.after(1, unheard_ns=UNHEARD_NS + 1)
     assert ticks.after(1, unheard_ns=UNHEARD_NS + 1), "having commanded, it may wait again"
 
@@ -78,7 +92,7 @@ def test_fast_ticks_wait_no_longer_because_the_command_after_a_wait_did_not_leav
 def test_what_was_commanded_before_one_that_did_not_leave_is_waited_with():
     ticks = Ticks()
     assert not ticks.after(1)
-    ticks.lateness.take_back()
+    ticks.withhold()
     assert ticks.after(1, unheard_ns=UNHEARD_NS + 1)
 
 
@@ -87,7 +101,7 @@ def test_a_tick_waits_after_a_gap_also_if_the_command_before_it_did_not_leave():
     ticks = Ticks()
     assert ticks.after(1, unheard_ns=UNHEARD_NS + 1)
     assert not ticks.after(WAIT_NS, unheard_ns=UNHEARD_NS + 1)
-    ticks.lateness.take_back()
+    ticks.withhold()
     assert ticks.after(LATE_AFTER_NS + 1)
 
 
@@ -120,18 +134,24 @@ def test_a_wait_that_has_ended_does_not_go_on():
     assert not ticks.after(1, unheard_ns=UNHEARD_NS + 1)
 
 
-def test_nothing_waits_where_nothing_would_be_led_on_or_a_stop_is_known():
-    assert not Ticks().after(LATE_AFTER_NS + 1, may_wait=False)
+def test_nothing_waits_where_nothing_would_be_led_on():
+    assert not Ticks(kind="position").after(LATE_AFTER_NS + 1)
+
+
+def test_nothing_waits_once_a_stop_is_known():
+    ticks = Ticks()
+    ticks.operator = replace(ticks.operator, losses=1)
+    assert not ticks.after(LATE_AFTER_NS + 1)
 
 
 @pytest.mark.parametrize(("gap_ns", "stuck"), [(GIVEN_UP_AFTER_NS, False), (GIVEN_UP_AFTER_NS + 1, True)])
 def test_after_a_gap_in_which_the_watchdog_may_have_acted_nothing_waits(gap_ns: int, stuck: bool):
     ticks = Ticks()
     assert ticks.after(gap_ns) is not stuck
-    assert ticks.lateness.stuck_ns == (gap_ns if stuck else 0)
+    assert ticks.stuck_ns == (gap_ns if stuck else 0)
     ticks.after(1)
-    assert ticks.lateness.stuck_ns == 0
+    assert ticks.stuck_ns == 0
 
 
 def test_the_first_tick_of_all_is_not_late():
-    assert Ticks().lateness.stuck_ns == 0
+    assert Ticks().stuck_ns == 0

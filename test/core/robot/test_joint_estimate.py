@@ -5,17 +5,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.motion.control_word import ControlWord
-from remote_inference.core.robot.motion.whereabouts import CATCH_UP_SCALE, RECENT_NS, Whereabouts
+from remote_inference.core.robot.motion.estimate import CATCH_UP_SCALE, RECENT_NS, is_forgotten
 from remote_inference.core.robot.tick import Tick
 from support.builders import MAX_STEP, PERIOD_NS, ns
-from support.robot.two_arms import FIRST, NOBODY, SECOND, TwoArms
+from support.robot.motions import FIRST, SECOND, TwoArms
 
 BEGIN_NS = ns(7.0)
 MAX_ACTION_AGE_NS, MAX_SENSOR_AGE_NS = ns(3.0), ns(0.5)
@@ -26,45 +26,41 @@ class Arms(TwoArms):
     """They are commanded, and looked at, tick by tick."""
 
     def __init__(self, controllers: Sequence[str] = ("first", "second")) -> None:
-        super().__init__(controllers, max_action_age_ns=10 * BEGIN_NS)
-        self.joints = Whereabouts(
-            self.contract.actions,
-            self.guard,
-            self.reference,
-            self.horizon,
-            period_ns=PERIOD_NS,
-            max_action_age_ns=MAX_ACTION_AGE_NS,
-            max_sensor_age_ns=MAX_SENSOR_AGE_NS,
-        )
-        self.now_ns = BEGIN_NS
+        super().__init__(controllers, now_ns=BEGIN_NS, given_up_after_ns=ns(1e9))
+        self.plan = replace(self.plan, capture_ns=self.plan.capture_ns + BEGIN_NS)
         self.at: Sequence[float] = (0.0, 0.0)
+        self.look()
 
-    def look(self, age_ns: int = 0, *, is_lost: bool = False, is_led: bool = True) -> bool:
+    def look(self, age_ns: int = 0, *, is_lost: bool = False, forgets: bool = False) -> bool:
         """Look where the joints are, which were measured so long ago; return whether they may be led on."""
-        word = ControlWord(measured=np.array(self.at), measured_ns=self.now_ns - age_ns)
-        return self.joints.look(self.now_ns, word, is_lost=is_lost, is_led=is_led)
+        found = self.estimate(
+            measured=np.array(self.at),
+            measured_ns=self.now_ns - age_ns,
+            losses=self.operator.losses + is_lost,
+            forgets=self.operator.forgets + forgets,
+        )
+        return found.may_lead
 
-    def command(self, *position: float, source: CommandSource = CommandSource.CHUNK) -> Tick:
-        """Command a position now, to all joints; return the tick."""
-        command = np.array(position)
-        if source is CommandSource.CHUNK:
-            self.horizon.hand_over(
-                command, self.now_ns, 1.0, 0, unheard=NOBODY, alone=False, lag_ns=self.joints.lag_ns
-            )
-        self.reference.take(command, NOBODY)
-        return self.joints.take(Tick.alone(command, source, ()), self.now_ns)
+    @property
+    def measured(self) -> np.ndarray | None:
+        return self.estimated.measured
+
+    @property
+    def estimated(self) -> Any:
+        assert self.found is not None
+        return self.found
 
     def hold(self, *ends: str, late_ns: int = 0) -> Tick:
-        """End the rows of some controllers; return the tick."""
-        assert self.reference.last is not None
+        """End the actions of some controllers; return the tick."""
+        assert self.state.sent.command is not None
         hold = Tick(
-            self.reference.last, CommandSource.HOLD, ends=ends, late_ns=late_ns, in_force=len(ends) < 2
+            self.state.sent.command, CommandSource.HOLD, ends=ends, late_ns=late_ns, in_force=len(ends) < 2
         )
-        return self.joints.take(hold, self.now_ns)
+        return self.take(hold)
 
     def goes_on(self) -> tuple[bool, bool]:
-        """Return of each joint whether its controller may go on along rows."""
-        return self.horizon.goes_on_ns(FIRST) > 0, self.horizon.goes_on_ns(SECOND) > 0
+        """Return of each joint whether its controller may go on along actions."""
+        return self.ends_ns[0] > 0, self.ends_ns[1] > 0
 
 
 @pytest.mark.parametrize(("age_ns", "is_known"), [(ns(0.1), True), (ns(0.1) + 1, False)])
@@ -74,9 +70,8 @@ def test_an_arm_that_a_hand_may_have_moved_until_now_is_where_it_was_measured_la
     arms = Arms()
     arms.command(0.0, 0.0)
     arms.now_ns += ns(1.0)
-    arms.joints.forget(arms.now_ns)
-    arms.look(age_ns=age_ns)
-    assert (arms.joints.measured is not None) is is_known
+    arms.look(age_ns=age_ns, forgets=True)
+    assert (arms.measured is not None) is is_known
 
 
 def test_zeros_beside_an_arm_are_no_command_to_it():
@@ -85,9 +80,9 @@ def test_zeros_beside_an_arm_are_no_command_to_it():
     arms.command(0.0, 0.0)
     for _ in range(4):
         arms.now_ns += ns(1.0)
-        arms.joints.take(Tick.alone(np.zeros(2), CommandSource.ZERO, ()), arms.now_ns)
+        arms.take(Tick.alone(np.zeros(2), CommandSource.ZERO, ()))
         arms.look()
-    assert arms.reference.forgotten
+    assert is_forgotten(arms.state)
 
 
 @pytest.mark.parametrize(("moved", "follows"), [(0.75, False), (1.25, True)])
@@ -95,10 +90,10 @@ def test_a_joint_that_has_moved_by_a_step_follows_again(moved: float, follows: b
     arms = Arms(controllers=())
     arms.command(FAR, 0.0)
     arms.look()
-    assert arms.joints.astray
+    assert arms.state.joints.stalled.any()
     arms.at = (moved * MAX_STEP, 0.0)
     arms.look()
-    assert (arms.joints.astray == ()) is follows
+    assert (not arms.state.joints.stalled.any()) is follows
 
 
 @pytest.mark.parametrize(
@@ -126,9 +121,9 @@ def test_a_joint_that_is_lost_may_be_on_its_way_along_its_own_rows_alone(ends: s
     arms = Arms()
     arms.command(0.0, 0.0)
     arms.hold(ends)
-    arms.reference.lose(SECOND)
+    arms.lose(SECOND)
     arms.look(age_ns=2 * max(RECENT_NS, PERIOD_NS))
-    assert (arms.joints.measured is not None) is is_known
+    assert (arms.measured is not None) is is_known
 
 
 # -- how much later a command is due -------------------------------------------------------------------------
@@ -156,8 +151,8 @@ def found(**options: Any) -> Arms:
 
 def test_a_step_from_where_a_moving_arm_was_measured_is_due_later_by_the_age():
     arms = found()
-    assert arms.joints.lag_ns == AGE_NS
-    assert arms.joints.velocity_scale == CATCH_UP_SCALE
+    assert arms.estimated.lag_ns == AGE_NS
+    assert arms.estimated.velocity_scale == CATCH_UP_SCALE
     assert arms.command(0.01, 0.0).late_ns == AGE_NS
 
 
@@ -171,9 +166,9 @@ def test_a_step_from_where_a_resting_arm_was_measured_is_due_in_a_period():
     arms.look(is_lost=True)
     arms.now_ns += AGE_NS
     arms.look(age_ns=AGE_NS)
-    assert arms.joints.measured is not None
-    assert arms.joints.lag_ns == 0
-    assert arms.joints.velocity_scale == 1.0
+    assert arms.measured is not None
+    assert arms.estimated.lag_ns == 0
+    assert arms.estimated.velocity_scale == 1.0
 
 
 def test_a_controller_catches_up_while_steps_are_smaller():
@@ -181,7 +176,7 @@ def test_a_controller_catches_up_while_steps_are_smaller():
     lags_ns = []
     for tick in range(5):
         arms.command(0.01 * tick, 0.0)
-        lags_ns.append(arms.joints.lag_ns)
+        lags_ns.append(arms.estimated.lag_ns)
         arms.now_ns += PERIOD_NS // 2
         arms.at = (0.01 * tick, 0.0)
         arms.look()
@@ -192,7 +187,7 @@ def test_a_controller_catches_up_while_steps_are_smaller():
 def test_a_hold_is_due_when_it_says_itself():
     """It knows how old the measurement of each joint is."""
     arms = found()
-    assert arms.joints.lag_ns == AGE_NS
+    assert arms.estimated.lag_ns == AGE_NS
     assert arms.hold("first", "second").late_ns == 0
     assert arms.hold("first", "second", late_ns=7).late_ns == 7
 
@@ -204,14 +199,14 @@ def test_a_command_is_late_while_the_rows_of_a_joint_that_begins_where_it_was_me
     arms.command(0.0, 0.0)
     arms.now_ns += 3 * PERIOD_NS
     if how == "lost":
-        arms.reference.lose(FIRST)
+        arms.lose(FIRST)
     else:
-        arms.joints.forget(arms.now_ns)
+        arms.look(forgets=True)
     arms.look(age_ns=AGE_NS)
-    assert arms.joints.lag_ns == AGE_NS
-    arms.now_ns = arms.horizon.end_ns + AGE_NS
+    assert arms.estimated.lag_ns == AGE_NS
+    arms.now_ns = arms.state.sent.look_ahead.end_ns + AGE_NS
     arms.look(age_ns=AGE_NS)
-    assert arms.joints.lag_ns == 0
+    assert arms.estimated.lag_ns == 0
 
 
 def test_each_joint_is_found_where_it_was_measured_lately_by_itself():
@@ -219,23 +214,21 @@ def test_each_joint_is_found_where_it_was_measured_lately_by_itself():
     arms.command(0.0, 0.0)
     arms.now_ns += PERIOD_NS
     ages_ns = np.array([1, MAX_SENSOR_AGE_NS + 1])
-    word = ControlWord(positions=np.array([0.1, 0.2]), positions_ns=arms.now_ns - ages_ns)
-    arms.joints.look(arms.now_ns, word, is_lost=False, is_led=True)
-    moment = arms.joints.moment(arms.now_ns, halted=False, is_late=False)
-    for places in (moment.found, moment.seen):
+    found = arms.estimate(positions=np.array([0.1, 0.2]), positions_ns=arms.now_ns - ages_ns)
+    for places in (found.found, found.seen):
         assert places == pytest.approx([0.1, np.nan], nan_ok=True)
-    assert moment.ages_ns.tolist() == ages_ns.tolist()
+    assert found.ages_ns.tolist() == ages_ns.tolist()
 
 
 def test_what_is_not_measured_makes_no_command_late():
     """No step begins there."""
     arms = lost()
     arms.look(age_ns=MAX_SENSOR_AGE_NS + 1)
-    assert arms.joints.measured is None
-    assert arms.joints.lag_ns == 0
+    assert arms.measured is None
+    assert arms.estimated.lag_ns == 0
 
 
 def test_without_trajectory_controllers_no_command_is_late():
     arms = found(controllers=())
-    assert arms.joints.lag_ns == 0
+    assert arms.estimated.lag_ns == 0
     assert arms.command(0.01, 0.0).late_ns == 0
