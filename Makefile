@@ -32,10 +32,13 @@ RENDERING := $(VENV)/.rendering
 CHROMIUM := $(VENV)/.chromium
 PEERS := .venv/peers
 HUD := .venv/hud
+ROBOT := .venv/robot
 HUD_PACKAGES := $(HUD)/.packages-$(shell cat requirements/hud.txt | sha256sum | cut -c 1-16)
 # A server with LeRobot, which needs Python 3.12 and other versions of numpy and torch.
 POLICIES := .venv/policies
 POLICIES_REQUIREMENTS := requirements/lerobot.txt requirements/jazzy.txt requirements/dev.txt
+# What runs beside them there, on that Python and numpy: base and robot.
+POLICIES_CORE ?= test/base test/robot
 # Of their content: the 6 GB are kept outside the checkout under this name, and are installed once per machine.
 POLICIES_HASH := $(shell cat $(POLICIES_REQUIREMENTS) | sha256sum | cut -c 1-16)
 POLICIES_PACKAGES := $(POLICIES)/.packages-$(POLICIES_HASH)
@@ -46,12 +49,13 @@ ENVIRONMENTS_HASH := $(shell cat $(ENVIRONMENTS_REQUIREMENTS) | sha256sum | cut 
 ENVIRONMENTS_PACKAGES := $(ENVIRONMENTS)/.packages-$(ENVIRONMENTS_HASH)
 RUN_ENVIRONMENTS := $(CLEAN) PATH="$(CURDIR)/$(ENVIRONMENTS)/bin:$$PATH"
 RUN_POLICIES := $(CLEAN) PATH="$(CURDIR)/$(POLICIES)/bin:$$PATH"
+ROBOT_REQUIREMENTS := requirements/jazzy.txt requirements/build.txt requirements/robot.txt requirements/test.txt
 REQUIREMENTS := requirements/$(DISTRO).txt requirements/build.txt requirements/robot.txt requirements/server.txt \
 	requirements/demo.txt requirements/fleet.txt requirements/dev.txt
-SOURCES := $(shell find src action msg srv scripts launch config -type f -not -name '*.pyc') CMakeLists.txt package.xml \
+SOURCES := $(shell find src action msg srv scripts launch config examples -type f -not -name '*.pyc') CMakeLists.txt package.xml \
 	pyproject.toml tools/ros_wheels.cmake
 
-.PHONY: help setup demo test test-nodes test-fast test-distribution try-peers test-policies test-lerobot test-hud test-environments fuzz golden soak soak-nodes mutants sbom lint format docs status-picture provenance-picture fault-table bench \
+.PHONY: help setup demo test test-nodes test-fast test-robot test-distribution try-peers test-policies test-lerobot test-hud test-environments fuzz golden soak soak-nodes mutants sbom lint format docs status-picture provenance-picture fault-table bench \
 	bench-control bench-capacity bench-peers bench-against bench-waterfall bench-bags bench-fleet bench-rollouts bench-evaluation bench-batches bench-weights bench-weights-pause train-demo study clean
 
 help:  ## show this list
@@ -68,13 +72,16 @@ test: setup $(CHROMIUM) try-peers  ## run every test, four at a time on two core
 	@$(RUN) python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 test-nodes: setup $(CHROMIUM) try-peers  ## run only the tests that start ROS nodes
-	@$(RUN) python -m pytest -n $(JOBS) --dist worksteal test/nodes test/faults $(ARGS)
+	@$(RUN) python -m pytest -n $(JOBS) --dist worksteal -m nodes test $(ARGS)
 
 test-fast: setup  ## run the tests that start no processes and are quick
 	@$(RUN) python -m pytest -n $(JOBS) --dist worksteal --fast $(ARGS)
 
+test-robot: $(ROBOT)/.package  ## run the tests of base and robot with what a robot's computer needs alone: no torch, MuJoCo, mcap
+	@$(CLEAN) PATH="$(CURDIR)/$(ROBOT)/bin:$$PATH" python -m pytest -n $(JOBS) --dist worksteal test/base test/robot $(ARGS)
+
 test-distribution: setup  ## run the tests of what may differ by ROS distribution (DISTRO=kilted)
-	@$(RUN) python -m pytest -n $(JOBS) --dist worksteal -m distribution test/nodes test/faults $(ARGS)
+	@$(RUN) python -m pytest -n $(JOBS) --dist worksteal -m distribution test $(ARGS)
 
 fault-table: setup  ## break things, judge what the arm was commanded, and write docs/reference/faults.md (three minutes)
 	@$(RUN) python -m pytest test/faults -m fault -n $(JOBS) --fault-table docs/reference/faults.md $(ARGS)
@@ -104,13 +111,14 @@ soak: $(WHEELS)  ## play 100000 random worlds of the robot's engine against its 
 soak-nodes: setup  ## let real nodes run for an hour under random faults, judged and with flat memory (ARGS="--minutes 2")
 	@$(RUN) python tools/soak_nodes.py $(ARGS)
 
-mutants: setup  ## change a module of the core in one place at a time and show what no test notices (ARGS="guard")
+mutants: setup  ## change a module that decides in one place at a time and show what no test notices (ARGS="guard")
 	@$(RUN) python tools/mutants.py $(ARGS)
 
 # The look for LeRobot comes first: without it, pytest would collect nothing.
 test-policies: $(POLICIES)/.package  ## serve LeRobot's policies, compare them with LeRobot itself, and run our core beside it (Python 3.12)
 	@$(RUN_POLICIES) python -m pip show lerobot >/dev/null
-	@$(RUN_POLICIES) python -m pytest -n $(JOBS) --dist worksteal test/policies_lerobot test/core test/policies $(ARGS)
+	@$(RUN_POLICIES) python -m pytest -n $(JOBS) --dist worksteal --ignore-glob="*/nodes/*" --ignore=test/base/wire \
+		test/policies_lerobot $(POLICIES_CORE) test/server/policies $(wildcard test/server/*.py) $(ARGS)
 
 test-lerobot: $(POLICIES_PACKAGES)  ## compare the action queue with LeRobot's own, which needs Python 3.12
 	@$(RUN_POLICIES) python -m pip show lerobot >/dev/null
@@ -178,10 +186,10 @@ bench-weights-pause: setup  ## measure what robots feel of live weights: the tim
 	@$(RUN) python benchmarks/weights_pause.py $(ARGS)
 
 train-demo: setup  ## collect data, train the demo's five policies again and measure them
-	@$(RUN) python -m remote_inference.environments.belt_arm.train_demo --out config/models $(ARGS)
+	@$(RUN) PYTHONPATH=examples python -m belt_arm.train_demo --out config/models $(ARGS)
 
 study: setup  ## measure the demo's policies without training: success by strategy and latency, in their model cards
-	@$(RUN) python -m remote_inference.environments.belt_arm.study $(ARGS)
+	@$(RUN) PYTHONPATH=examples python -m belt_arm.study $(ARGS)
 	@$(RUN) python tools/make_docs.py
 
 clean:  ## remove build products and virtual environments; runs/ stays
@@ -204,6 +212,12 @@ $(CHROMIUM): $(WHEELS) tools/ensure_chromium.sh tools/system_packages.sh
 	@tools/ensure_chromium.sh
 	@touch $@
 
+$(ROBOT)/.packages: $(ROBOT_REQUIREMENTS)
+	@echo "installing what a robot's computer needs into $(ROBOT)"
+	@test -x $(ROBOT)/bin/python || $(PYTHON) -m venv $(ROBOT)
+	@$(CLEAN) $(ROBOT)/bin/python -m pip install -qq --disable-pip-version-check $(ROBOT_REQUIREMENTS:%=-r %)
+	@touch $@
+
 $(POLICIES_PACKAGES):
 	@python=$$(tools/find_python.sh 3.12 "$(PYTHON312)") \
 		|| { echo "Or name one: make $(MAKECMDGOALS) PYTHON312=/path/to/python3.12" >&2; exit 1; }; \
@@ -219,7 +233,8 @@ $(ENVIRONMENTS_PACKAGES): $(ENVIRONMENTS_REQUIREMENTS)
 
 $(PACKAGE): $(WHEELS)
 $(POLICIES)/.package: $(POLICIES_PACKAGES)
-$(PACKAGE) $(POLICIES)/.package: .venv/%/.package: $(SOURCES)
+$(ROBOT)/.package: $(ROBOT)/.packages
+$(PACKAGE) $(POLICIES)/.package $(ROBOT)/.package: .venv/%/.package: $(SOURCES)
 	@echo "building the interfaces and installing the package into $(@D) (the first time some minutes)"
 	@tools/require_compiler.sh
 	@$(CLEAN) PATH="$(CURDIR)/$(@D)/bin:$$PATH" tools/tell_time.sh python -m pip install -qq --disable-pip-version-check \

@@ -49,9 +49,9 @@ def main() -> None:
 
 def measure(kind: str, folder: Path, asked: argparse.Namespace) -> None:
     """Print a line for each size of a batch."""
-    from remote_inference.core.server.manifest.manifest import Manifest  # noqa: PLC0415
-    from remote_inference.core.server.warmup import find_speed  # noqa: PLC0415
-    from remote_inference.wire.request_decoder import RequestDecoder, sample_batch  # noqa: PLC0415
+    from remote_inference.server.manifest.manifest import Manifest  # noqa: PLC0415
+    from remote_inference.server.requests.request_decoder import RequestDecoder, sample_batch  # noqa: PLC0415
+    from remote_inference.server.warmup import find_speed  # noqa: PLC0415
     from support.lerobot.tiny_policies import FULL_SIZE  # noqa: PLC0415  imports LeRobot for a device
 
     options = {"options": {"compile": True}} if asked.compile else {}

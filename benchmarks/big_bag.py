@@ -33,11 +33,11 @@ from PIL import Image
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage
 
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.documents.document import parse_document
-from remote_inference.recording.bags.bag_records import BagTopic
-from remote_inference.recording.bags.bag_writer import BagWriter
-from remote_inference.recording.bags.mcap_scan import bag_size, file_number
+from remote_inference.bags.storage.bag_records import BagTopic
+from remote_inference.bags.storage.bag_writer import BagWriter
+from remote_inference.bags.storage.mcap_scan import bag_size, file_number
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.documents.document import parse_document
 from support.builders import make_config
 from support.recording.asked_run import write_policy
 from support.recording.decision_bag import NS, Message, SimulatedRecorder
@@ -114,7 +114,7 @@ def measure(arguments: Sequence[str]) -> Cost:
     """Run a verb in a process that also tells its memory."""
     script = (
         "import resource, sys\n"
-        "from remote_inference.cli.program import main\n"
+        "from remote_inference.tools.cli.program import main\n"
         "code = main(sys.argv[1:])\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)\n"
         "sys.exit(code)\n"
@@ -158,7 +158,7 @@ def verbs(folder: Path, bag: Path, duration_s: float) -> dict[str, list[str]]:
     cut = cut_off(bag, folder / f"{bag.name}_cut")
     return {
         **{name: [*words, str(bag)] for name, words in asked.items()},
-        "repair": ["repair", str(cut), str(out / "repaired")],
+        "verify --repair": ["verify", str(cut), "--repair", str(out / "repaired")],
     }
 
 

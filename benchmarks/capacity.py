@@ -31,15 +31,15 @@ from rclpy.serialization import serialize_message
 from request_cycle_rig import HEIGHT, JOINTS, WIDTH, Pinger, write_deployment
 from rich.console import Console
 
-from remote_inference.core.exchange import SCHEMA_VERSION_MAX
-from remote_inference.core.policy import PolicySpec
-from remote_inference.core.server.manifest.manifest import load_manifest
-from remote_inference.core.server.warmup import Rehearsal, capacity, warm_up
-from remote_inference.deployment import bringup
-from remote_inference.monitoring.tables import Table, print_table
+from remote_inference.base.exchange import SCHEMA_VERSION_MAX
+from remote_inference.base.policy import PolicySpec
 from remote_inference.msg import Observation
-from remote_inference.policies import load_policy
-from remote_inference.wire.request_decoder import RequestDecoder, sample_batch
+from remote_inference.server.manifest.manifest import load_manifest
+from remote_inference.server.policies import load_policy
+from remote_inference.server.requests.request_decoder import RequestDecoder, sample_batch
+from remote_inference.server.warmup import Rehearsal, capacity, warm_up
+from remote_inference.tools.deployment import bringup
+from remote_inference.tools.tables import Table, print_table
 
 SESSIONS = (1, 2, 4, 8, 16, 32, 64)
 POLICIES = ("hold", "belt_arm")

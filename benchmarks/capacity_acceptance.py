@@ -12,8 +12,8 @@ from capacity_robots import Demand, Fleet, Record, open_sessions
 from request_cycle_rig import CHUNK_SIZE, FPS, plain_node, write_deployment
 from rich.console import Console
 
-from remote_inference.core.server.manifest.manifest import load_manifest
-from remote_inference.policies import load_policy
+from remote_inference.server.manifest.manifest import load_manifest
+from remote_inference.server.policies import load_policy
 
 SESSIONS, SECONDS = 64, 60.0
 MAX_UNEVEN = 0.05  # largest deviation, as a fraction of the mean share

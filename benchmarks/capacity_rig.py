@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from request_cycle_rig import START_TIMEOUT_S, Case, Echo, Pinger
 from typing_extensions import Self
 
-from remote_inference.deployment import bringup
-from remote_inference.deployment.process_group import ProcessGroup
-from remote_inference.paths import share_path
+from remote_inference.base.paths import share_path
+from remote_inference.tools.deployment import bringup
+from remote_inference.tools.deployment.process_group import ProcessGroup
 
 CASE = Case(cameras=2, quality=90)
 RATE_HZ = 5.0  # of each robot: three times the demo's, so that 64 robots are too many for two cores

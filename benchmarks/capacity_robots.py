@@ -20,12 +20,12 @@ from request_cycle_rig import HEIGHT, JOINTS, START_TIMEOUT_S, WIDTH, camera_ima
 from sensor_msgs.msg import CompressedImage
 from typing_extensions import Self
 
-from remote_inference.core.exchange import SCHEMA_VERSION_MAX, ChunkStatus
+from remote_inference.base.exchange import SCHEMA_VERSION_MAX, ChunkStatus
+from remote_inference.base.nodes.executors import make_executor
+from remote_inference.base.wire import bytes_field, encode_jpeg, image_from_message
+from remote_inference.base.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
 from remote_inference.msg import ActionChunk, Observation
-from remote_inference.nodes.executors import make_executor
 from remote_inference.srv import CloseSession, GetStatus, OpenSession
-from remote_inference.wire import bytes_field, encode_jpeg, image_from_message
-from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
 
 SERVER = "/capacity_server"
 QUALITY = 90

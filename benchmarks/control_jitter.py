@@ -25,15 +25,14 @@ from pathlib import Path
 import numpy as np
 import rclpy
 from control_jitter_rig import CAMERA_RATE_HZ, CASE, Rig, Server, remove
-from fast_sensors import RATES_HZ as FAST_RATES_HZ
-from fast_sensors import SOURCES
+from fast_sensors import RATES_HZ as FAST_RATES_HZ, SOURCES
 from numpy.typing import NDArray
 from request_cycle_rig import ROBOT, ROBOT_PARAMETERS, SERVER, write_deployment
 from rich.console import Console
 
-from remote_inference.deployment import bringup
-from remote_inference.deployment.process_group import ProcessGroup
-from remote_inference.monitoring.tables import Table, print_table
+from remote_inference.tools.deployment import bringup
+from remote_inference.tools.deployment.process_group import ProcessGroup
+from remote_inference.tools.tables import Table, print_table
 
 IDLE, FAST, NETWORK, KILLED = SCENARIOS = ("idle", "fast sensors", "network", "server killed")
 RATES_HZ = (30.0, 100.0, 200.0)

@@ -26,11 +26,11 @@ from request_cycle_rig import (
 )
 from sensor_msgs.msg import JointState
 
-from remote_inference.deployment import bringup
-from remote_inference.deployment.process_group import ProcessGroup
+from remote_inference.base.wire import float64_field
+from remote_inference.base.wire.qos import EXECUTED_QOS, EXECUTED_TOPIC, LATCHED_QOS, STATE_TOPIC
 from remote_inference.msg import ClientState, ExecutedAction
-from remote_inference.wire import float64_field
-from remote_inference.wire.qos import EXECUTED_QOS, EXECUTED_TOPIC, LATCHED_QOS, STATE_TOPIC
+from remote_inference.tools.deployment import bringup
+from remote_inference.tools.deployment.process_group import ProcessGroup
 
 CASE = Case(cameras=3, quality=90)
 CAMERA_RATE_HZ = 30.0

@@ -28,18 +28,18 @@ import yaml
 from numpy.typing import NDArray
 from rollout_group import CAMERA, CHUNK, STATE, STEPS, Sleeper, SleepyPolicy
 
-from remote_inference.core.environment import Step
-from remote_inference.core.policy import Float32Array
-from remote_inference.core.server.manifest.manifest import ModelSource
-from remote_inference.deployment import bringup
-from remote_inference.deployment.process_group import ProcessGroup
-from remote_inference.evaluation import (
+from remote_inference.base.policy import Float32Array
+from remote_inference.learn.environment import Step
+from remote_inference.learn.evaluation import (
     EpisodeKey,
     EpisodeResult,
     ResultsFolder,
     Run,
     load_evaluation,
 )
+from remote_inference.server.manifest.manifest import ModelSource
+from remote_inference.tools.deployment import bringup
+from remote_inference.tools.deployment.process_group import ProcessGroup
 
 SERVER = "/policy_server"
 MAX_SESSIONS = 16
@@ -170,7 +170,7 @@ def measure_evaluation(case: Case, step_s: float, call_s: float, folder: Path) -
         ends_s.append(time.monotonic())
 
     with serve(case, manifest), ResultsFolder(folder / "out", evaluation) as results:
-        Run(evaluation, folder, results, tell=tell).run()
+        Run(evaluation, folder, results, report=tell).run()
     return (len(ends_s) - case.num_envs) * STEPS / (ends_s[-1] - ends_s[case.num_envs - 1])
 
 

@@ -20,12 +20,12 @@ from prepare_pool import MAX_BATCH, Case, StillPolicy, make_manifest
 from rich.console import Console
 from worker_rig import WorkerRig
 
-from remote_inference.core.exchange import SessionKind
-from remote_inference.core.server.batching import make_scheduler
-from remote_inference.core.server.schedulers import SCHEDULERS
-from remote_inference.core.server.sessions.session import Session
-from remote_inference.monitoring.tables import Table, print_table
-from remote_inference.wire.request_decoder import RequestDecoder, sample_request
+from remote_inference.base.exchange import SessionKind
+from remote_inference.server.requests.request_decoder import RequestDecoder, sample_batch
+from remote_inference.server.schedulers import SCHEDULERS
+from remote_inference.server.sessions.session import Session
+from remote_inference.server.warmup import make_scheduler
+from remote_inference.tools.tables import Table, print_table
 
 ROBOTS, OTHERS = 4, 16
 ROBOT_PERIOD_S = 0.2
@@ -66,7 +66,7 @@ class Server:
     def __init__(self, scheduler: str, situation: Situation) -> None:
         policy = StillPolicy(Case(scheduler, cameras=0, policy_s=POLICY_S))
         manifest = make_manifest(scheduler)
-        self._data, offer = sample_request(policy.spec, "wave")
+        (self._data, *_), offer = sample_batch(policy.spec, "wave")
         self.times = Times()
         self._robots = [Session("", offer, policy) for _ in range(ROBOTS)]
         others = OTHERS if situation.kind else 0

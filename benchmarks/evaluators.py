@@ -32,12 +32,12 @@ from request_cycle_rig import JOINTS, START_TIMEOUT_S
 from rich.console import Console
 from rollout_group import CAMERA, IMAGE, STATE, STEPS, Sleeper, SleepyPolicy
 
-from remote_inference.core.environment import ActionSpec, EnvironmentObservation, Feature, FeatureKind
-from remote_inference.core.policy import Float32Array
-from remote_inference.core.server.manifest.manifest import ModelSource
-from remote_inference.deployment import bringup
-from remote_inference.deployment.process_group import ProcessGroup
-from remote_inference.monitoring.tables import Table, print_table
+from remote_inference.base.policy import Float32Array
+from remote_inference.learn.environment import ActionSpec, EnvironmentObservation, Feature, FeatureKind
+from remote_inference.server.manifest.manifest import ModelSource
+from remote_inference.tools.deployment import bringup
+from remote_inference.tools.deployment.process_group import ProcessGroup
+from remote_inference.tools.tables import Table, print_table
 
 SCHEDULERS = ("round_robin", "micro_batch")
 ROBOT_PERIOD_S = 0.2
@@ -104,7 +104,15 @@ class Evaluators:
         document = folder / "arm.evaluation.yaml"
         document.write_text(yaml.safe_dump(content))
         self._outs = [folder / f"out_{number}" for number in range(count)]
-        call = [sys.executable, "-m", "remote_inference.cli", "evaluate", str(document), "--quiet", "--out"]
+        call = [
+            sys.executable,
+            "-m",
+            "remote_inference.tools.cli",
+            "evaluate",
+            str(document),
+            "--quiet",
+            "--out",
+        ]
         self._processes = [subprocess.Popen([*call, str(out)]) for out in self._outs]
         end_s = time.monotonic() + START_TIMEOUT_S
         while not all(map(self._count_answers, self._outs)):

@@ -14,12 +14,12 @@ from typing import Protocol
 
 import numpy as np
 
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.documents.document import parse_document
-from remote_inference.core.exchange import Chunk, Request, SessionOffer, SessionReply, StatusReply
-from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.engine import Engine
-from remote_inference.core.robot.safety.effects import (
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.documents.document import parse_document
+from remote_inference.base.exchange import Chunk, Request, SessionOffer, SessionReply, StatusReply
+from remote_inference.robot.config import RobotConfig
+from remote_inference.robot.engine import Engine
+from remote_inference.robot.safety.effects import (
     CloseSession,
     Effect,
     GetStatus,
@@ -120,7 +120,7 @@ class FleetRobot:
         if now_ns >= self._control_ns:
             self._control_ns = max(self._control_ns, now_ns - STEP_NS) + STEP_NS
             arrivals = dict.fromkeys(CONTRACT.topics, now_ns)
-            effects = self.engine.take_sensors(arrivals, self._position, now_ns, judged=True)
+            effects = self.engine.take_sensors(arrivals, self._position, now_ns)
             self._carry_out(effects, now_ns)
             tick = self.engine.play(now_ns, ())
             self.record.stalled += tick.command is None and bool(self.record.answers)

@@ -25,10 +25,8 @@ from sensor_msgs.msg import CompressedImage
 from zenoh import CongestionControl, ConsolidationMode, QueryTarget
 from zenoh.handlers import Callback
 
-from remote_inference.core.exchange import Request, SessionOffer
-from remote_inference.msg import ServerStatus
-from remote_inference.srv import CloseSession, GetStatus, OpenSession
-from remote_inference.wire import (
+from remote_inference.base.exchange import Request, SessionOffer
+from remote_inference.base.wire import (
     bytes_field,
     chunk_from_bytes,
     encode_jpeg,
@@ -37,7 +35,9 @@ from remote_inference.wire import (
     reply_from_response,
     status_from_response,
 )
-from remote_inference.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC
+from remote_inference.base.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC
+from remote_inference.msg import ServerStatus
+from remote_inference.srv import CloseSession, GetStatus, OpenSession
 
 CALL_TIMEOUT_S = 2.0
 

@@ -18,13 +18,12 @@ import numpy as np
 from fleet_robot import CAMERAS, CHUNK_ROWS, CONTROL_HZ, JOINTS
 from pydantic import Field
 
-from remote_inference.core.admission import ServerTerms
-from remote_inference.core.documents.document import Document
-from remote_inference.core.exchange import SessionOffer, SessionReply
-from remote_inference.core.policy import Float32Array, Policy, PolicyObservation, PolicySpec
-from remote_inference.core.server.manifest.manifest import Manifest, ModelSource
-from remote_inference.core.server.sessions.session import Session, SessionRegistry
-from remote_inference.core.server.sessions.session_expiry import SessionExpiry
+from remote_inference.base.admission import ServerTerms
+from remote_inference.base.documents.document import Document
+from remote_inference.base.exchange import SessionOffer, SessionReply
+from remote_inference.base.policy import Float32Array, Policy, PolicyObservation, PolicySpec
+from remote_inference.server.manifest.manifest import Manifest, ModelSource
+from remote_inference.server.sessions.session import Session, SessionExpiry, SessionRegistry
 
 IMAGE_SHAPE = (224, 224, 3)  # as large policies are trained
 

@@ -20,16 +20,16 @@ from rclpy.serialization import deserialize_message, serialize_message
 from zenoh import CongestionControl
 from zenoh.handlers import Callback
 
-from remote_inference.core.documents.document import parse_document
-from remote_inference.core.exchange import Chunk
-from remote_inference.core.server.manifest.manifest import Manifest
-from remote_inference.core.server.requests.request_record import RequestRecord
-from remote_inference.core.server.sessions.session import Session
+from remote_inference.base.documents.document import parse_document
+from remote_inference.base.exchange import Chunk
+from remote_inference.base.wire import chunk_to_message, offer_from_request, reply_to_response
+from remote_inference.base.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC
 from remote_inference.msg import ServerStatus
-from remote_inference.nodes.server.serving import Serving
+from remote_inference.server.manifest.manifest import Manifest
+from remote_inference.server.nodes.serving import Serving
+from remote_inference.server.requests.request_log import RequestRecord
+from remote_inference.server.sessions.session import Session
 from remote_inference.srv import CloseSession, GetStatus
-from remote_inference.wire import chunk_to_message, offer_from_request, reply_to_response
-from remote_inference.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC
 
 STATUS_PERIOD_S = 1.0
 
@@ -135,7 +135,7 @@ class ServerProcess:
         subscriber = self._zenoh.declare_subscriber(
             topic_key(namespace, OBSERVATION_TOPIC, "Observation"),
             Callback(
-                lambda sample: self._serving.deposit(session, sample.payload.to_bytes()), indirect=False
+                lambda sample: self._serving.enqueue(session, sample.payload.to_bytes()), indirect=False
             ),
         )
         session.link = ZenohLink(publisher, subscriber, self._attachments)

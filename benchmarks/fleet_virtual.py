@@ -20,16 +20,16 @@ import numpy as np
 from fleet_robot import JOINTS, FleetRobot, servers_of
 from fleet_server import Serving, Sessions, TimedPolicy
 
-import remote_inference.policies  # noqa: F401  names the back ends
-from remote_inference.core.documents.document import parse_document
-from remote_inference.core.exchange import Chunk, Request, SessionOffer, StatusReply
-from remote_inference.core.policy import PolicyObservation
-from remote_inference.core.server.batching import make_scheduler
-from remote_inference.core.server.manifest.manifest import Manifest
-from remote_inference.core.server.policy_watch import PolicyWatch
-from remote_inference.core.server.requests.finishing import Consumers
-from remote_inference.core.server.requests.worker import Worker
-from remote_inference.core.server.sessions.session import Session
+import remote_inference.server.policies  # noqa: F401  names the back ends
+from remote_inference.base.documents.document import parse_document
+from remote_inference.base.exchange import Chunk, Request, SessionOffer, StatusReply
+from remote_inference.base.policy import PolicyObservation
+from remote_inference.server.manifest.manifest import Manifest
+from remote_inference.server.policy_watch import PolicyWatch
+from remote_inference.server.requests.job import Consumers
+from remote_inference.server.requests.worker import Worker
+from remote_inference.server.sessions.session import Session
+from remote_inference.server.warmup import make_scheduler
 
 SECOND_NS = 1_000_000_000
 START_NS = 1000 * SECOND_NS

@@ -23,12 +23,11 @@ import zenoh
 
 sys.path.append(str(Path(__file__).parents[1] / "test"))
 
-from remote_inference.core.exchange import in_namespace
-from remote_inference.keys import authority as ca
-from remote_inference.keys import description, render, verbs
-from remote_inference.keys.files import write_folder
-from remote_inference.paths import share_path
+from remote_inference.base.exchange import in_namespace
+from remote_inference.base.paths import share_path
 from remote_inference.srv import CloseSession, GetStatus, OpenSession
+from remote_inference.tools.keys import authority as ca, description, render, verbs
+from remote_inference.tools.keys.description import write_folder
 from support.free_ports import free_port
 from support.transport.engine import ROUTER, SESSION, configuration, endpoints, process
 

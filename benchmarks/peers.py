@@ -31,12 +31,8 @@ from request_cycle_rig import CHUNK_SIZE, FPS, JOINTS, SERVER, Case, Probe, Sens
 from rich.console import Console
 from sensor_msgs.msg import CompressedImage, Image
 
-from remote_inference.core.exchange import SCHEMA_VERSION_MAX, Request
-from remote_inference.deployment import bringup
-from remote_inference.monitoring.tables import Table, print_table
-from remote_inference.msg import ActionChunk, Observation
-from remote_inference.srv import OpenSession
-from remote_inference.wire import (
+from remote_inference.base.exchange import SCHEMA_VERSION_MAX, Request
+from remote_inference.base.wire import (
     bytes_field,
     chunk_from_message,
     encode_jpeg,
@@ -44,7 +40,11 @@ from remote_inference.wire import (
     image_to_message,
     observation_to_message,
 )
-from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
+from remote_inference.base.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
+from remote_inference.msg import ActionChunk, Observation
+from remote_inference.srv import OpenSession
+from remote_inference.tools.deployment import bringup
+from remote_inference.tools.tables import Table, print_table
 
 PEER = Path(__file__).with_name("openpi_peer.py")
 PEER_PYTHON = Path(__file__).parents[1] / ".venv" / "peers" / "bin" / "python"

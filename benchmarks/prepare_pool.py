@@ -22,14 +22,14 @@ import numpy as np
 from rich.console import Console
 from worker_rig import WorkerRig
 
-import remote_inference.policies  # noqa: F401  names the back ends
-from remote_inference.core.exchange import SessionOffer
-from remote_inference.core.policy import Float32Array, PolicyObservation, PolicySpec
-from remote_inference.core.server.batching import make_scheduler
-from remote_inference.core.server.manifest.manifest import Manifest
-from remote_inference.core.server.sessions.session import Session
-from remote_inference.monitoring.tables import Table, print_table
-from remote_inference.wire.request_decoder import RequestDecoder, sample_request
+import remote_inference.server.policies  # noqa: F401  names the back ends
+from remote_inference.base.exchange import SessionOffer
+from remote_inference.base.policy import Float32Array, PolicyObservation, PolicySpec
+from remote_inference.server.manifest.manifest import Manifest
+from remote_inference.server.requests.request_decoder import RequestDecoder, sample_batch
+from remote_inference.server.sessions.session import Session
+from remote_inference.server.warmup import make_scheduler
+from remote_inference.tools.tables import Table, print_table
 
 JOINTS = tuple(f"joint_{index}" for index in range(6))
 CHUNK_SIZE = 50
@@ -126,7 +126,7 @@ class Load:
     def __init__(self, case: Case, *, pooled: bool) -> None:
         manifest = make_manifest(case.scheduler)
         policy = StillPolicy(case)
-        self._data, offer = sample_request(policy.spec, "wave")
+        (self._data, *_), offer = sample_batch(policy.spec, "wave")
         # The sample names the session "", so all of them have this id; nothing here looks a session up.
         self._sessions = [Session("", offer, policy.make_processors()) for _ in range(ROBOTS)]
         self._answers = 0

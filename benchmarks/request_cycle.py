@@ -22,8 +22,8 @@ from rclpy.serialization import serialize_message
 from request_cycle_rig import HEIGHT, WIDTH, Case, Probe, Sensors, deployment
 from rich.console import Console
 
-from remote_inference.deployment import bringup
-from remote_inference.monitoring.tables import Table, print_table
+from remote_inference.tools.deployment import bringup
+from remote_inference.tools.tables import Table, print_table
 
 PAUSES_S = {"back to back": 0.0, "paced": 0.02}  # between a chunk and the next set of sensors
 QUALITY = 90

@@ -31,12 +31,9 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
-from remote_inference.core.exchange import Chunk, Request
-from remote_inference.deployment import bringup
-from remote_inference.deployment.process_group import ProcessGroup
-from remote_inference.msg import ActionChunk, ClientState, Observation
-from remote_inference.nodes.executors import make_executor
-from remote_inference.wire import (
+from remote_inference.base.exchange import Chunk, Request
+from remote_inference.base.nodes.executors import make_executor
+from remote_inference.base.wire import (
     bytes_field,
     chunk_to_message,
     encode_jpeg,
@@ -45,7 +42,10 @@ from remote_inference.wire import (
     image_to_message,
     observation_to_message,
 )
-from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, LATCHED_QOS, STATE_TOPIC
+from remote_inference.base.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, LATCHED_QOS, STATE_TOPIC
+from remote_inference.msg import ActionChunk, ClientState, Observation
+from remote_inference.tools.deployment import bringup
+from remote_inference.tools.deployment.process_group import ProcessGroup
 
 HEIGHT, WIDTH = 480, 640
 JOINTS = ("shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex", "wrist_roll", "gripper")

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.core.environment import (
+from remote_inference.base.policy import Float32Array, PolicyObservation, PolicySpec
+from remote_inference.learn.environment import (
     ActionSpec,
     EnvironmentObservation,
     EnvironmentSpec,
@@ -30,8 +31,7 @@ from remote_inference.core.environment import (
     Metrics,
     Step,
 )
-from remote_inference.core.policy import Float32Array, PolicyObservation, PolicySpec
-from remote_inference.rollouts import LocalPolicy, LocalTransport, RolloutPool
+from remote_inference.learn.rollouts import LocalPolicy, LocalTransport, RolloutPool
 
 STATE, CAMERA = "observation.state", "observation.images.front"
 STEPS, CHUNK = 60, 10

@@ -41,15 +41,15 @@ from request_cycle_rig import (
 from rich.console import Console
 from sensor_msgs.msg import CompressedImage
 
-from remote_inference.core.exchange import SCHEMA_VERSION_MAX, Request
-from remote_inference.core.limits import MAX_CAMERAS
-from remote_inference.deployment import bringup
-from remote_inference.deployment.process_group import ProcessGroup
-from remote_inference.monitoring.tables import Table, print_table
+from remote_inference.base.exchange import SCHEMA_VERSION_MAX, Request
+from remote_inference.base.limits import MAX_CAMERAS
+from remote_inference.base.wire import bytes_field, encode_jpeg, image_from_message, observation_to_message
+from remote_inference.base.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
 from remote_inference.msg import ActionChunk, Observation, ServerStatus
 from remote_inference.srv import GetStatus, OpenSession
-from remote_inference.wire import bytes_field, encode_jpeg, image_from_message, observation_to_message
-from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
+from remote_inference.tools.deployment import bringup
+from remote_inference.tools.deployment.process_group import ProcessGroup
+from remote_inference.tools.tables import Table, print_table
 
 SERVER = "/useless_cameras_server"
 HONEST, GREEDY, BYSTANDER = "/honest_robot", "/greedy_robot", "/bystander"

@@ -26,19 +26,19 @@ from request_cycle import CASES, PAUSES_S, WARM_UP
 from request_cycle_rig import CHUNK_SIZE, JOINTS, ROBOT, Case, Sensors, camera_image, deployment, make_request
 from rich.console import Console
 
-from remote_inference.core.exchange import Chunk
-from remote_inference.deployment import bringup
-from remote_inference.monitoring.tables import Table, print_table
-from remote_inference.msg import ExecutedAction, Observation
-from remote_inference.wire import (
+from remote_inference.base.exchange import Chunk
+from remote_inference.base.wire import (
     chunk_from_bytes,
     chunk_to_message,
     decode_jpeg,
     encode_jpeg,
     image_from_message,
 )
-from remote_inference.wire.cdr_view import view_message
-from remote_inference.wire.qos import EXECUTED_QOS, EXECUTED_TOPIC
+from remote_inference.base.wire.cdr_view import view_message
+from remote_inference.base.wire.qos import EXECUTED_QOS, EXECUTED_TOPIC
+from remote_inference.msg import ExecutedAction, Observation
+from remote_inference.tools.deployment import bringup
+from remote_inference.tools.tables import Table, print_table
 
 STAGES = (
     "sensors' way, encoding, worker",

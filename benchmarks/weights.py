@@ -22,12 +22,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from weight_links import TRANSPORTS
 
-from remote_inference.weights import (
-    TRANSPORTS,
+from remote_inference.learn.weights import (
     ReceiverPump,
+    ReceiverState,
     SenderConfig,
-    Turn,
     WeightReceiver,
     WeightSender,
 )
@@ -105,7 +105,7 @@ def measure(
     built = trainer.sync(version)
     build_s = clock() - begin_s
     built_s = time.monotonic()
-    while receiver.turn is not Turn.STAGED:
+    while receiver.state is not ReceiverState.STAGED:
         if time.monotonic() - built_s > DEADLINE_S:
             raise SystemExit(f"version {version} did not come: {trainer.statuses}")
         time.sleep(0.0005)
@@ -127,7 +127,7 @@ def run(millions: float, asked: argparse.Namespace) -> None:
     pump = ReceiverPump(receiver)
 
     def connect():
-        here, there = TRANSPORTS.get(asked.transport)()
+        here, there = TRANSPORTS[asked.transport]()
         pump.add(there)
         return here
 
@@ -175,7 +175,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--millions", type=float, nargs="+", default=[1, 10, 100], help="parameters [1e6]")
     parser.add_argument("--shares", type=float, nargs="+", default=[0.0001, 0.001, 0.01, 0.1, 1.0])
-    parser.add_argument("--transport", choices=TRANSPORTS.names, default="in_process")
+    parser.add_argument("--transport", choices=TRANSPORTS, default="in_process")
     parser.add_argument("--compression", default="none")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of both ends' weights")
     parser.add_argument("--snapshot-device", choices=("cpu", "cuda"), default="cpu")

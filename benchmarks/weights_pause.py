@@ -35,12 +35,11 @@ from capacity_robots import SERVER, Demand, Fleet
 from request_cycle_rig import write_deployment
 from weights_robots import Window, streaming
 
-from remote_inference.monitoring.tables import Table, print_table
-from remote_inference.nodes.clients import weights_link
-from remote_inference.paths import share_path
-from remote_inference.policies.networks.torch_chunk import TorchChunkPolicy
-from remote_inference.weights import Link, SenderConfig, WeightSender
-from remote_inference.weights.transports import shared_memory
+from remote_inference.base.paths import share_path
+from remote_inference.learn.nodes import weights_link
+from remote_inference.learn.weights import Link, SenderConfig, WeightSender, shared_memory
+from remote_inference.server.policies.networks.torch_chunk import TorchChunkPolicy
+from remote_inference.tools.tables import Table, print_table
 
 POLICY = share_path("config", "models", "belt_arm")
 RATE_HZ = 5.0  # of each robot

@@ -16,19 +16,18 @@ from capacity_robots import SERVER
 from numpy.typing import NDArray
 from request_cycle_rig import START_TIMEOUT_S, camera_image
 
-from remote_inference.core.contract.contract import Contract, load_contract
-from remote_inference.core.environment import EnvironmentObservation, Feature, FeatureKind
-from remote_inference.core.robot.command import CommandSource
-from remote_inference.deployment import bringup
-from remote_inference.deployment.process_group import ProcessGroup
-from remote_inference.environments.belt_arm.environment import SPEC, STATE
+from remote_inference.base.contract.contract import Contract, load_contract
+from remote_inference.base.nodes.executors import make_executor
+from remote_inference.base.paths import share_path
+from remote_inference.base.wire import image_from_message
+from remote_inference.base.wire.qos import CHUNK_LISTENER_QOS, CHUNK_TOPIC, EXECUTED_QOS, EXECUTED_TOPIC
+from remote_inference.learn.environment import EnvironmentObservation, Feature, FeatureKind
+from remote_inference.learn.environments.belt_arm.environment import SPEC, STATE
+from remote_inference.learn.nodes.simulated_sensors import SimulatedControllers, SimulatedSensors
 from remote_inference.msg import ActionChunk, ExecutedAction
-from remote_inference.nodes.environments.simulated_controllers import SimulatedControllers
-from remote_inference.nodes.environments.simulated_sensors import SimulatedSensors
-from remote_inference.nodes.executors import make_executor
-from remote_inference.paths import share_path
-from remote_inference.wire import image_from_message
-from remote_inference.wire.qos import CHUNK_LISTENER_QOS, CHUNK_TOPIC, EXECUTED_QOS, EXECUTED_TOPIC
+from remote_inference.robot.command import CommandSource
+from remote_inference.tools.deployment import bringup
+from remote_inference.tools.deployment.process_group import ProcessGroup
 
 CONTRACT = share_path("config", "belt_arm.contract.yaml")
 SETTLE_S = 2.0  # between the last robot's first action and the first window

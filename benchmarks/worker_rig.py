@@ -8,15 +8,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from remote_inference.core.exchange import Chunk
-from remote_inference.core.policy import Policy
-from remote_inference.core.server.policy_watch import PolicyWatch
-from remote_inference.core.server.requests.finishing import Consumers
-from remote_inference.core.server.requests.preparation import Decoder
-from remote_inference.core.server.requests.worker import Worker
-from remote_inference.core.server.schedulers.scheduler import Scheduler
-from remote_inference.core.server.sessions.session import Session
-from remote_inference.nodes.server.task_pool import TaskPool
+from remote_inference.base.exchange import Chunk
+from remote_inference.base.policy import Policy
+from remote_inference.server.nodes.serving import TaskPool
+from remote_inference.server.policy_watch import PolicyWatch
+from remote_inference.server.requests.job import Consumers, Decoder
+from remote_inference.server.requests.worker import Worker
+from remote_inference.server.schedulers.scheduler import Scheduler
+from remote_inference.server.sessions.session import Session
 
 CLOSE_TIMEOUT_S = 5.0
 
@@ -80,7 +79,7 @@ class WorkerRig:
 
     def _tell_worker(self) -> None:
         self._work.set()
-        self._worker.look_ahead(self._sessions)
+        self._worker.prepare_ahead(self._sessions)
 
     def _serve(self) -> None:
         while not self._stop.is_set():

@@ -9,29 +9,11 @@ remote_inference/srv/ResetEnvironment "{seed: 1}"` and `ros2 service call /belt_
 std_srvs/srv/Trigger`.
 """
 
-from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, OpaqueFunction
-from launch.substitutions import LaunchConfiguration
+from launch import LaunchDescription
 
-from remote_inference.deployment import bringup
-from remote_inference.deployment.launch_actions import node_actions
+from remote_inference.tools.deployment.bringup import demo_processes
+from remote_inference.tools.deployment.launch_actions import NAMESPACE, describe
 
 
 def generate_launch_description() -> LaunchDescription:
-    return LaunchDescription(
-        [
-            DeclareLaunchArgument(
-                "namespace", default_value="belt_arm_1", description="the robot's namespace"
-            ),
-            DeclareLaunchArgument(
-                "rmw", default_value="", description="RMW_IMPLEMENTATION; empty: the environment's"
-            ),
-            OpaqueFunction(function=_start),
-        ]
-    )
-
-
-def _start(context: LaunchContext) -> list:
-    namespace = LaunchConfiguration("namespace").perform(context)
-    rmw = LaunchConfiguration("rmw").perform(context)
-    return node_actions(bringup.demo_processes(namespace=namespace, rmw=rmw))
+    return describe(lambda values: demo_processes(**values), NAMESPACE, has_middleware=False)

@@ -5,55 +5,40 @@
 ros2 launch remote_inference environment.launch.py namespace:=robot_1 environment:=belt_arm
 """
 
-from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, OpaqueFunction
+from launch import LaunchDescription
 
-from remote_inference.deployment.launch_actions import (
-    argument_reader,
-    environment_arguments,
-    middleware_arguments,
-    node_actions,
-    warn_of_middleware,
+from remote_inference.learn.nodes.environment import read_options
+from remote_inference.tools.deployment import bringup
+from remote_inference.tools.deployment.launch_actions import (
+    ENVIRONMENT,
+    NAMESPACE,
+    Values,
+    contract_argument,
+    describe,
 )
-from remote_inference.deployment.simulation import simulated_robot
-from remote_inference.nodes.environments.environment_options import read_options
-from remote_inference.paths import share_path
 
 
 def generate_launch_description() -> LaunchDescription:
-    return LaunchDescription(
-        [
-            DeclareLaunchArgument(
-                "namespace", default_value="belt_arm_1", description="the robot's namespace"
-            ),
-            *environment_arguments(),
-            DeclareLaunchArgument(
-                "contract",
-                default_value=str(share_path("config", "belt_arm.contract.yaml")),
-                description="YAML file that maps the robot's topics to the policy's features",
-            ),
-            DeclareLaunchArgument(
-                "mode",
-                default_value="real_time",
-                choices=["real_time", "stepped"],
-                description="stepped: time passes with commands only, one control period for each",
-            ),
-            *middleware_arguments(),
-            OpaqueFunction(function=_start),
-        ]
+    return describe(
+        start,
+        NAMESPACE,
+        *ENVIRONMENT,
+        contract_argument(),
+        (
+            "mode",
+            "real_time",
+            "stepped: time passes with commands only, one control period for each",
+            ["real_time", "stepped"],
+        ),
     )
 
 
-def _start(context: LaunchContext) -> list:
-    value = argument_reader(context)
-    warn_of_middleware(value("rmw"), value("router"))
-    robot = simulated_robot(
-        value("environment"),
-        value("contract"),
-        namespace=value("namespace"),
-        options=read_options(value("options")),
-        mode=value("mode"),
-        rmw=value("rmw"),
-        router=value("router"),
+def start(values: Values) -> list[bringup.Process]:
+    robot = bringup.simulated_robot(
+        values["environment"],
+        values["contract"],
+        options=read_options(values["options"]),
+        namespace=values["namespace"],
+        mode=values["mode"],
     )
-    return node_actions([robot])
+    return [robot]

@@ -5,52 +5,29 @@
 ros2 launch remote_inference pool.launch.py environment:=belt_arm slots:=8
 """
 
-from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, OpaqueFunction
+from launch import LaunchDescription
 
-from remote_inference.deployment.launch_actions import (
-    argument_reader,
-    environment_arguments,
-    middleware_arguments,
-    node_actions,
-    read_number,
-    warn_of_middleware,
-)
-from remote_inference.deployment.simulation import simulator_pool
-from remote_inference.nodes.environments.environment_options import read_options
+from remote_inference.learn.nodes.environment import read_options
+from remote_inference.tools.deployment import bringup
+from remote_inference.tools.deployment.launch_actions import ENVIRONMENT, Values, describe, read_number
 
 
 def generate_launch_description() -> LaunchDescription:
-    return LaunchDescription(
-        [
-            *environment_arguments(),
-            DeclareLaunchArgument(
-                "slots", default_value="8", description="simulators, each in a process of its own"
-            ),
-            DeclareLaunchArgument(
-                "lease_s",
-                default_value="10.0",
-                description="time after which a lease ends that nobody renews [s]",
-            ),
-            DeclareLaunchArgument(
-                "name", default_value="environment_pool", description="the pool's node name"
-            ),
-            *middleware_arguments(),
-            OpaqueFunction(function=_start),
-        ]
+    return describe(
+        start,
+        *ENVIRONMENT,
+        ("slots", "8", "simulators, each in a process of its own"),
+        ("lease_s", "10.0", "time after which a lease ends that nobody renews [s]"),
+        ("name", "environment_pool", "the pool's node name"),
     )
 
 
-def _start(context: LaunchContext) -> list:
-    value = argument_reader(context)
-    warn_of_middleware(value("rmw"), value("router"))
-    pool = simulator_pool(
-        value("environment"),
-        slots=read_number(value, "slots", int),
-        options=read_options(value("options")),
-        lease_s=read_number(value, "lease_s", float),
-        name=value("name"),
-        rmw=value("rmw"),
-        router=value("router"),
+def start(values: Values) -> list[bringup.Process]:
+    pool = bringup.simulator_pool(
+        values["environment"],
+        slots=read_number(values, "slots", int),
+        options=read_options(values["options"]),
+        lease_s=read_number(values, "lease_s", float),
+        name=values["name"],
     )
-    return node_actions([pool])
+    return [pool]

@@ -40,8 +40,8 @@ import pytest  # noqa: E402
 import rclpy  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 
-import remote_inference.policies  # noqa: E402, F401  names the back ends that manifests of tests have
-from remote_inference import fast_dds  # noqa: E402
+import remote_inference.server.policies  # noqa: E402, F401  names the back ends that manifests of tests have
+from remote_inference.base import fast_dds  # noqa: E402
 from support import zenoh_router  # noqa: E402
 from support.hang_guard import HangGuard  # noqa: E402
 from support.log_folder import LOG_FOLDER  # noqa: E402
@@ -60,10 +60,10 @@ MOST_S = (
 )
 LOG_LINES = 60  # per process, shown when a test fails
 # Folders whose tests start processes, most of them nodes.
-PROCESS_FOLDERS = ("evaluation", "faults", "keys", "newcomer", "nodes", "rollouts", "transport")
+PROCESS_FOLDERS = {"evaluation", "faults", "keys", "newcomer", "nodes", "rollouts", "system", "transport"}
 # What may differ by ROS distribution: executors, discovery, services, parameters, signals, recording.
 DISTRIBUTION_FILES = {
-    *("test_bag_recorder", "test_drain", "test_executors", "test_later_service", "test_namesake"),
+    *("test_bag_recorder", "test_drain", "test_executors", "test_later_service", "test_duplicate_server"),
     *("test_operator_client", "test_operator_services", "test_operator_verbs", "test_parameters"),
     *("test_policy_server", "test_remote_inference", "test_schedule", "test_server_faults"),
     *("test_session_services", "test_signals", "test_so_arm101", "test_topic_watch"),
@@ -109,7 +109,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _mix_files(items)
     here = Path(__file__).parent
     for item in items:
-        if item.path.is_relative_to(here) and item.path.relative_to(here).parts[0] in PROCESS_FOLDERS:
+        if item.path.is_relative_to(here) and PROCESS_FOLDERS & {*item.path.relative_to(here).parts}:
             item.add_marker("nodes")
         if item.path.stem in SLOW_FILES:
             item.add_marker("slow")

@@ -37,8 +37,8 @@ from bench_figures import (
     parse_request_cycle,
 )
 
-from remote_inference.errors import UserError
-from remote_inference.monitoring.tables import Table, print_table
+from remote_inference.base.errors import UserError
+from remote_inference.tools.tables import Table, print_table
 
 ROOT = Path(__file__).parents[1]
 OUTPUT = ROOT / "build" / "bench_against"  # what each run wrote

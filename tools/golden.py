@@ -8,6 +8,9 @@ golden.py compare FOLDER                         tells the core of today the sam
 For a change of the core that must change nothing: each bit of each tick is compared with what was recorded
 before it. Inputs are as they were then, so that a first difference hides none in the ticks after it. Prints
 each run that differs, with its first tick that does; the exit code is 1 then. `record` prints a digest.
+
+What the core commanded before it decided in stages (commit 9d55d096), in 4000 worlds and 783 620 ticks, has
+the digest 698e97fba1dd7c193da722e25cc5ae007e103794df7dd5c6700bc340ba2e2995.
 """
 
 from __future__ import annotations
@@ -30,11 +33,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "test"))
 
-from remote_inference.core.robot.journal import Entry
-from remote_inference.core.robot.tick import Tick
-from remote_inference.recording.bags.bag import open_bag
-from remote_inference.wire.decisions import DecisionDecoder, DecisionEncoder
-from remote_inference.wire.qos import DECISIONS_TOPIC
+from remote_inference.bags.storage.bag import open_bag
+from remote_inference.base.wire.qos import DECISIONS_TOPIC
+from remote_inference.robot.decisions import DecisionDecoder, DecisionEncoder
+from remote_inference.robot.journal import Entry
+from remote_inference.robot.tick import Tick
 from support.robot import random_lying_world, random_watched_world, random_world, replayed
 
 KINDS = {
@@ -42,6 +45,7 @@ KINDS = {
     "robot": random_watched_world.play_world,
     "lies": random_lying_world.play_world,
 }
+SHARES = {"network": 0.45, "robot": 0.45, "lies": 0.1}  # of all: a world with lies takes five times as long
 PART = 50  # worlds in a file
 SUFFIX = ".golden"
 
@@ -176,13 +180,13 @@ def compare_file(path: Path) -> tuple[int, list[str], Counter[str]]:
 
 
 def record(folder: Path, worlds: int, bags: list[Path], jobs: int) -> int:
-    """Record worlds, a third of each kind, and bags; print the digest of all."""
+    """Record worlds of each kind, and bags; print the digest of all."""
     folder.mkdir(parents=True, exist_ok=True)
-    per_kind = -(-worlds // len(KINDS))
+    counts = {kind: round(share * worlds) for kind, share in SHARES.items()}
     parts = [
-        (kind, range(first, min(first + PART, per_kind)))
-        for kind in KINDS
-        for first in range(0, per_kind, PART)
+        (kind, range(first, min(first + PART, count)))
+        for kind, count in counts.items()
+        for first in range(0, count, PART)
     ]
     digests, ticks = [], 0
     with ProcessPoolExecutor(jobs) as pool:
@@ -191,11 +195,11 @@ def record(folder: Path, worlds: int, bags: list[Path], jobs: int) -> int:
             digest, count = future.result()
             digests.append(f"{digest}  {kind}-{seeds.start}\n")
             ticks += count
-            print(f"{kind} {seeds.stop} of {per_kind}, {ticks} ticks", flush=True)
+            print(f"{kind} {seeds.stop} of {counts[kind]}, {ticks} ticks", flush=True)
     digest, count = record_bags(folder, bags)
     digests.append(f"{digest}  bags\n")
     whole = hashlib.sha256("".join(digests).encode()).hexdigest()
-    print(f"{per_kind * len(KINDS)} worlds, {len(bags)} bags, {ticks + count} ticks, digest {whole}")
+    print(f"{sum(counts.values())} worlds, {len(bags)} bags, {ticks + count} ticks, digest {whole}")
     return 0
 
 

@@ -3,7 +3,7 @@
 """Runs the tests that start processes again and again on a busy machine; tells which fail once in a while.
 
 python3 tools/hunt_flakes.py --out runs/flakes
-python3 tools/hunt_flakes.py --out runs/flakes --distro kilted --runs 40 test/nodes/test_operator_verbs.py
+python3 tools/hunt_flakes.py --out runs/flakes --distro kilted --runs 40 test/system/test_operator_verbs.py
 python3 tools/hunt_flakes.py --out runs/flakes --log build.log    # those that a build called flaky
 
 The folder holds the output and the report (JUnit's XML) of every run and `flakes.md`, which is written anew
@@ -28,7 +28,7 @@ from xml.etree import ElementTree
 from markdown_table import make_table
 
 ROOT = Path(__file__).parents[1]
-SUITES = ("nodes", "faults", "keys", "transport", "newcomer", "cli", "monitoring")
+SUITES = ("system", "faults", "robot/nodes", "server/nodes", "tools", "transport", "newcomer")
 DISTROS = ("jazzy", "kilted")
 RUNS = 8
 JOBS = 3

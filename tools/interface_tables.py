@@ -1,20 +1,18 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the messages and services, from the comments of their files."""
+"""The topics, and what messages, services and actions are for, from the comments of their files."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 from markdown_table import make_table
 from rclpy.qos import HistoryPolicy, QoSProfile
 
-from remote_inference.wire import qos
+from remote_inference.base.wire import qos
 
 ROOT = Path(__file__).parents[1]
-LINE = re.compile(r"(?P<type>\S+)\s+(?P<name>[^\s=]+)\s*(?:=\s*(?P<value>[^#\s]+))?\s*(?:#\s*(?P<text>.*))?")
 
 
 ROBOT, SERVER = "/<robot>/", "/<server>/"
@@ -81,49 +79,26 @@ def _qos(profile: QoSProfile) -> str:
 
 def messages() -> str:
     """Return a section for each message."""
-    return "\n\n".join(_describe(path) for path in sorted(ROOT.glob("msg/*.msg")))
+    return _sections("msg")
 
 
 def services() -> str:
-    """Return a section for each service: what is asked, what is answered."""
-    return "\n\n".join(_describe(path) for path in sorted(ROOT.glob("srv/*.srv")))
+    """Return a section for each service."""
+    return _sections("srv")
 
 
 def actions() -> str:
-    """Return a section for each action: its goal, its result, what is told meanwhile."""
-    return "\n\n".join(_describe(path) for path in sorted(ROOT.glob("action/*.action")))
+    """Return a section for each action."""
+    return _sections("action")
 
 
-PARTS = {1: (), 2: ("Request", "Response"), 3: ("Goal", "Result", "Feedback")}
+def _sections(kind: str) -> str:
+    return "\n\n".join(_describe(path) for path in sorted((ROOT / kind).glob(f"*.{kind}")))
 
 
 def _describe(path: Path) -> str:
-    text = path.read_text(encoding="utf-8")
-    head = [line.removeprefix("# ") for line in _leading_comments(text)]
-    parts = [_table(part) for part in re.split(r"^---$", text, flags=re.MULTILINE)]
-    if names := PARTS[len(parts)]:
-        parts = [f"{name}:\n\n{part}" for name, part in zip(names, parts, strict=True)]
-    return "\n\n".join([f"### {path.stem}", " ".join(head), *parts])
-
-
-def _leading_comments(text: str) -> Iterator[str]:
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            return
-        yield line
-
-
-def _table(text: str) -> str:
-    """Return the fields and constants of a part of a file, in order; a constant names its value."""
-    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-    if not lines:
-        return "Nothing."
-    return make_table(("field", "type", "meaning"), (_row(line) for line in lines))
-
-
-def _row(line: str) -> tuple[str, str, str]:
-    found = LINE.fullmatch(line)
-    if found is None:
-        raise LookupError(f"{line}: expected a field or a constant")
-    name = f"{found['name']} = {found['value']}" if found["value"] else found["name"]
-    return f"`{name}`", f"`{found['type']}`", (found["text"] or "").strip()
+    """Return a type's section: what its file says at its head. Each field is explained in the file alone."""
+    lines = takewhile(lambda line: line.startswith("#"), path.read_text(encoding="utf-8").splitlines())
+    file = f"{path.parent.name}/{path.name}"
+    head = " ".join(line.removeprefix("# ") for line in lines)
+    return f"### {path.stem}\n\n{head} Fields: [{file}](../../{file})."

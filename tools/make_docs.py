@@ -9,6 +9,7 @@ A table stands between `<!-- generated: NAME -->` and `<!-- end -->`; test/packa
 
 from __future__ import annotations
 
+import inspect
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -24,19 +25,25 @@ import state_picture
 import verb_tables
 from markdown_table import make_table
 
-from remote_inference.core.leases import DESCRIPTIONS as SLOT_DESCRIPTIONS
-from remote_inference.core.leases import TRANSITIONS as SLOT_TRANSITIONS
-from remote_inference.core.leases import SlotState
-from remote_inference.core.robot.safety.state_machine import DESCRIPTIONS, TRANSITIONS, Event, State
-from remote_inference.core.server.requests.request_record import RequestRecord
-from remote_inference.core.watchdog import DESCRIPTIONS as WATCHDOG_DESCRIPTIONS
-from remote_inference.core.watchdog import TRANSITIONS as WATCHDOG_TRANSITIONS
-from remote_inference.core.watchdog import WatchdogEvent, WatchdogState
-from remote_inference.evaluation.troubles import TROUBLES
-from remote_inference.monitoring.metrics import ServerMetrics
-from remote_inference.monitoring.snapshot import ServerSnapshot
-from remote_inference.recording.requests import request_log
-from remote_inference.weights.reasons import DESCRIPTIONS as WEIGHT_REFUSALS
+import remote_inference
+from remote_inference.learn.evaluation.episode_ledger import FAILURES
+from remote_inference.learn.leases import (
+    DESCRIPTIONS as SLOT_DESCRIPTIONS,
+    TRANSITIONS as SLOT_TRANSITIONS,
+    SlotState,
+)
+from remote_inference.learn.weights.reasons import DESCRIPTIONS as WEIGHT_REFUSALS
+from remote_inference.robot.safety.state_machine import DESCRIPTIONS, TRANSITIONS, Event, State
+from remote_inference.robot.watchdog import (
+    DESCRIPTIONS as WATCHDOG_DESCRIPTIONS,
+    TRANSITIONS as WATCHDOG_TRANSITIONS,
+    WatchdogEvent,
+    WatchdogState,
+)
+from remote_inference.server.monitoring.metrics import ServerMetrics
+from remote_inference.server.monitoring.snapshot import ServerSnapshot
+from remote_inference.server.requests import request_log
+from remote_inference.server.requests.request_log import RequestRecord
 
 DOCS = Path(__file__).parents[1] / "docs"
 RTC_PICTURE = DOCS / "images" / "rtc_weights.png"
@@ -109,12 +116,12 @@ def troubles_table() -> str:
         ("kind", "error", "attempts in one run", "then"),
         (
             (
-                trouble.kind,
-                trouble.meaning,
-                str(trouble.attempts),
-                "the episode counts as failed" if trouble.is_result else "the next run plays it",
+                failure.kind,
+                failure.meaning,
+                str(failure.attempts),
+                "the episode counts as failed" if failure.is_result else "the next run plays it",
             )
-            for trouble in TROUBLES.values()
+            for failure in FAILURES.values()
         ),
     )
 
@@ -161,7 +168,26 @@ def weight_refusals_table() -> str:
     )
 
 
+def face_table() -> str:
+    """Return what other packages may import, with the first sentence of what each says of itself."""
+    return make_table(
+        ("name", "what it is"),
+        (
+            (f"`{name}`", _first_sentence(getattr(remote_inference, name)))
+            for names in remote_inference.FACE.values()
+            for name in names
+        ),
+    )
+
+
+def _first_sentence(named: object) -> str:
+    if not (inspect.isclass(named) or inspect.isroutine(named)):
+        return f"type: `{named}`"
+    return inspect.cleandoc(named.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
+
+
 TABLES = {
+    "face": face_table,
     "states": states_table,
     "weight_refusals": weight_refusals_table,
     "transitions": transitions_table,

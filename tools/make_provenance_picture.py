@@ -15,8 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "test"))
 
-from remote_inference.recording.bags.bag import open_bag  # noqa: E402
-from remote_inference.recording.timeline.joint_records import EXECUTED_SUFFIX  # noqa: E402
+from remote_inference.bags.storage.bag import open_bag  # noqa: E402
+from remote_inference.bags.timeline.robot_bag import EXECUTED_SUFFIX  # noqa: E402
 from support.nodes.browser import chromium, resize  # noqa: E402
 
 PICTURE = ROOT / "docs" / "images" / "provenance_page.png"
@@ -25,7 +25,7 @@ EPISODES, LATENCY_MS = 3, 300
 
 
 def remote_inference(*arguments: object) -> None:
-    subprocess.run([sys.executable, "-m", "remote_inference.cli", *map(str, arguments)], check=True)
+    subprocess.run([sys.executable, "-m", "remote_inference.tools.cli", *map(str, arguments)], check=True)
 
 
 def guarded_tick(bag: Path) -> int:

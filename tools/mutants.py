@@ -1,10 +1,10 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the tests: changes a module of the core in one place at a time; tells which changes no test notices.
+"""Tests the tests: changes a module that decides in one place at a time; tells which changes no test notices.
 
 make mutants ARGS="guard"
 make mutants ARGS="guard playback --jobs 2"
-make mutants ARGS="guard --tests test/core/robot/test_guard.py"    # while you write tests: fast
+make mutants ARGS="guard --tests test/robot/test_guard.py"    # while you write tests: fast
 
 A change that nothing notices is a missing test, or it changes nothing: then `equivalent_mutants.yaml` says
 why, by the function and the line's text. The exit code is 1 for one that is neither, and for an explanation
@@ -106,19 +106,19 @@ def find_survivors(
 def main() -> int:
     keep_lines = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=keep_lines)
-    parser.add_argument("modules", nargs="+", help="names of files of the core, for example guard")
+    parser.add_argument("modules", nargs="+", help="names of files of one room, for example guard")
     parser.add_argument("--root", type=Path, default=ROOT, help="of the checkout (default: this one)")
-    parser.add_argument("--tests", nargs="+", default=["test/core"], help="files (default: all of test/core)")
+    parser.add_argument("--tests", nargs="+", help="files (default: the room's that start no node)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutants at a time")
     arguments = parser.parse_args()
     os.chdir(root := arguments.root.absolute())
     use_source(root / "src")
     modules = dict(find_module(root / "src", name) for name in arguments.modules)
     explained = yaml.safe_load((root / EXPLAINED).read_text()) or {}
-    reach = find_reach(modules, arguments.tests)
+    reach = find_reach(modules, arguments.tests or [find_room(modules)])
     verdicts = []
     for module, path in modules.items():
-        verdicts.append(judge(module, path, reach, explained.get(path.stem, ()), arguments.jobs))
+        verdicts.append(judge(module, path, reach, explanations_of(path, explained), arguments.jobs))
     head = ("module", "mutants", "killed", "explained", "survived", "explained in vain")
     print(make_table(head, [tuple(map(str, astuple(verdict))) for verdict in verdicts]))
     return 1 if any(verdict.survived or verdict.in_vain for verdict in verdicts) else 0
@@ -135,10 +135,23 @@ def use_source(source: Path) -> None:
 
 
 def find_module(source: Path, name: str) -> tuple[str, Path]:
-    paths = list((source / "remote_inference" / "core").rglob(f"{name}.py"))
+    paths = list((source / "remote_inference").rglob(f"{name}.py"))
     if len(paths) != 1:
-        sys.exit(f"{name}: found {len(paths)} such files in the core, expected one")
+        sys.exit(f"{name}: found {len(paths)} such files, expected one")
     return ".".join(paths[0].relative_to(source).with_suffix("").parts), paths[0]
+
+
+def find_room(modules: Mapping[str, Path]) -> str:
+    """Return the folder of the modules' tests."""
+    rooms = {module.split(".")[1] for module in modules}
+    if len(rooms) != 1:
+        sys.exit(f"found modules of {', '.join(sorted(rooms))}, expected those of one room")
+    return f"test/{rooms.pop()}"
+
+
+def explanations_of(path: Path, explained: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """Return those of a module: the key is its file's name, with its folder where several have it."""
+    return next((entries for key, entries in explained.items() if path.match(f"{key}.py")), ())
 
 
 def judge(

@@ -4,7 +4,7 @@
 
 python tools/notebooks.py
 
-Cells may await, as in Jupyter. No kernel is needed: test/rollouts/test_rollouts_notebook.py runs them, too.
+Cells may await, as in Jupyter. No kernel is needed; test/learn/rollouts/test_rollouts_notebook.py runs them.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from markdown_table import make_table
 
-from remote_inference.core.policy import PolicyObservation, PolicySpec
+from remote_inference.base.policy import PolicyObservation, PolicySpec
 
 
 def policy_spec_table() -> str:

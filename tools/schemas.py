@@ -8,12 +8,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import remote_inference.policies
-import remote_inference.wire  # noqa: F401  the two name back ends and image encodings
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.documents.document import Document
-from remote_inference.core.server.manifest.manifest import Manifest
-from remote_inference.evaluation import Evaluation
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.documents.document import Document
+from remote_inference.learn.evaluation import Evaluation
+from remote_inference.server.manifest.manifest import Manifest
 
 FOLDER = Path(__file__).parents[1] / "config" / "schema"
 

@@ -13,25 +13,25 @@ import annotated_types
 from markdown_table import make_table
 from pydantic.fields import FieldInfo
 
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.documents.document import Document, allowed_names
-from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.server.manifest.manifest import Manifest
-from remote_inference.evaluation import Evaluation
-from remote_inference.nodes.environments.environment import EnvironmentParameters
-from remote_inference.nodes.environments.environment_pool import PoolConfig
-from remote_inference.nodes.recorder.recorder_config import RecorderConfig
-from remote_inference.policies.hold import HoldConfig
-from remote_inference.policies.lerobot.options import LeRobotOptions
-from remote_inference.policies.networks.chunk_config import (
+from remote_inference.bags.nodes.recorder_config import RecorderConfig
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.documents.document import Document, allowed_names
+from remote_inference.learn.evaluation import Evaluation
+from remote_inference.learn.nodes.environment import EnvironmentParameters
+from remote_inference.learn.nodes.environment_pool import PoolConfig
+from remote_inference.robot.config import RobotConfig
+from remote_inference.server.manifest.manifest import Manifest
+from remote_inference.server.policies.hold import HoldConfig
+from remote_inference.server.policies.lerobot.options import LeRobotOptions
+from remote_inference.server.policies.networks.chunk_config import (
     ChunkPolicyConfig,
     FlowConfig,
     PrefixConfig,
     PrefixFlowConfig,
 )
-from remote_inference.policies.onnx.documents import OnnxDescription, OnnxOptions
-from remote_inference.policies.remote.gr00t_options import Gr00tOptions
-from remote_inference.policies.remote.openpi_options import OpenpiOptions
+from remote_inference.server.policies.onnx.file import OnnxDescription, OnnxOptions
+from remote_inference.server.policies.remote.gr00t import Gr00tOptions
+from remote_inference.server.policies.remote.openpi import OpenpiOptions
 
 # How `ros2 param` and YAML name a type.
 ROS_TYPES = {bool: "bool", int: "integer", float: "double", str: "string"}

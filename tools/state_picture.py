@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch, PathPatch, Rectangle
 from matplotlib.path import Path as Outline
 
-from remote_inference.core.robot.safety.state_machine import DESCRIPTIONS, TRANSITIONS, Event, State
-from remote_inference.recording.report.style import STATE_COLOURS
+from remote_inference.bags.report.style import STATE_COLOURS
+from remote_inference.robot.safety.state_machine import DESCRIPTIONS, TRANSITIONS, Event, State
 
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "state_machine.png"
 

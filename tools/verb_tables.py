@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The reference of the command line, from its parser."""
+"""The verbs of the command line, from its parser: what they are for, their exit codes and examples."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from collections.abc import Iterator, Mapping
 
 from markdown_table import make_table
 
-from remote_inference.cli import make_parser
-from remote_inference.cli.exit_codes import MEANINGS, OF_VERB
-from remote_inference.cli.parser import EXAMPLES, PROGRAM
-
-SHOWN = (argparse._HelpAction, argparse._VersionAction)
+from remote_inference.tools.cli import make_parser
+from remote_inference.tools.cli.exit_codes import MEANINGS, OF_VERB
+from remote_inference.tools.cli.parser import EXAMPLES, PROGRAM
 
 
 def verbs() -> str:
@@ -36,8 +34,6 @@ def _sections(parser: argparse.ArgumentParser) -> Iterator[str]:
         parts = [f"### {name}"]
         if text:
             parts.append(f"{text[0].upper()}{text[1:].rstrip('.')}.")
-        if arguments := _arguments_of(verb):
-            parts.append(arguments)
         if own := OF_VERB.get(name.removeprefix(f"{PROGRAM} ")):
             parts.append(_table_of(own))
         if verb.epilog:
@@ -54,32 +50,6 @@ def _verbs_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.A
             helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
             for name, verb in action.choices.items():
                 yield verb.prog, verb, helps.get(name) or verb.description or ""
-
-
-def _arguments_of(parser: argparse.ArgumentParser) -> str:
-    hidden = (*SHOWN, argparse._SubParsersAction)
-    actions = [a for a in parser._actions if not isinstance(a, hidden) and a.help is not argparse.SUPPRESS]
-    return make_table(("argument", "meaning"), (_row(a) for a in actions)) if actions else ""
-
-
-def _row(action: argparse.Action) -> tuple[str, str]:
-    value = _value(action)
-    names = ", ".join(action.option_strings) or value
-    taken = f" {value}" if action.option_strings and value else ""
-    needed = "; required" if action.option_strings and action.required else ""
-    text = f"{action.help or ''}{needed}" % {"default": action.default}
-    return f"`{names}{taken}`", text.replace("<", "&lt;")  # Markdown would take it for HTML
-
-
-def _value(action: argparse.Action) -> str:
-    """Return how the value of an argument is written."""
-    if action.nargs == 0:
-        return ""
-    if action.choices is not None:
-        name = "|".join(str(choice) for choice in action.choices)
-    else:
-        name = str(action.metavar or action.dest.upper())
-    return {"+": f"{name} ...", "*": f"[{name} ...]", "?": f"[{name}]"}.get(str(action.nargs), name)
 
 
 def _examples(epilog: str) -> str:

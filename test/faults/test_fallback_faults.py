@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
+from remote_inference.base.wire.sensors.content_time import stamp_ns
 from remote_inference.msg import ExecutedAction
-from remote_inference.wire.sensors.stamps import stamp_ns
 from support.faults.judge import TRANSPORT_S
 from support.faults.moving_arm import MovingArm
 from support.faults.panel import BUTTON, Panel

@@ -11,10 +11,10 @@ import pytest
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 
-from remote_inference.deployment import bringup
+from remote_inference.base.wire.qos import LATCHED_QOS, STATE_TOPIC
 from remote_inference.msg import ServerStatus
 from remote_inference.srv import GetStatus, OpenSession
-from remote_inference.wire.qos import LATCHED_QOS, STATE_TOPIC
+from remote_inference.tools.deployment import bringup
 from support.faults.arm import GAP_S, NAMES, PARAMETERS, POLICY, Arm, write_arm_contract
 from support.faults.fault import Fault
 from support.faults.scripted_server import ScriptedServer

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 import yaml
 
-from remote_inference.deployment import bringup
+from remote_inference.tools.deployment import bringup
 from support.faults.terminal import Terminal
 from support.faults.watched_arm import (
     WatchedArm,
@@ -94,7 +94,7 @@ def test_a_deployment_suspends_its_node_and_not_its_watchdog(watched: WatchedArm
     node = {"ros__parameters": {"autostart": True, **watched.parameters()}}
     parameters.write_text(yaml.safe_dump({"/**/remote_inference": node}))
     words = ["robot", "--namespace", watched.namespace, "--contract", str(watched.write_contract())]
-    words = [sys.executable, "-m", "remote_inference.cli", *words, "--params-file", str(parameters)]
+    words = [sys.executable, "-m", "remote_inference.tools.cli", *words, "--params-file", str(parameters)]
     with Terminal(watched.folder / "terminal.log") as terminal:
         run(watched, terminal, [bringup.Process("robot", "robot", words=words)])
         begin_ns = begin(watched, lambda: terminal.press("Ctrl-Z"))

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from remote_inference.base.wire.qos import HEARTBEAT_QOS, HEARTBEAT_TOPIC
 from remote_inference.msg import Heartbeat
-from remote_inference.wire.qos import HEARTBEAT_QOS, HEARTBEAT_TOPIC
 from support.faults.arm import NAMES, Arm
 from support.faults.fault import Fault
 from support.faults.person import TAKEOVER, Person, markers

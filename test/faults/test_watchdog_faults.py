@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from remote_inference.deployment import bringup
-from remote_inference.deployment.process_group import ProcessError
+from remote_inference.base.wire.qos import LATCHED_QOS, WATCHDOG_TOPIC
 from remote_inference.msg import WatchdogState
-from remote_inference.wire.qos import LATCHED_QOS, WATCHDOG_TOPIC
+from remote_inference.tools.deployment import bringup
+from remote_inference.tools.deployment.process_group import ProcessError
 from support.faults.watched_arm import (
     WatchedArm,
     begin,
@@ -195,7 +195,7 @@ def test_without_its_watchdog_the_robot_is_stopped_and_everything_ends(
     watched.start_server(watched.write_manifest())
     command = ["robot", "--namespace", watched.namespace, "--contract", watched.write_contract()]
     deployment = subprocess.Popen(
-        [sys.executable, "-m", "remote_inference.cli", *command, "--params-file", parameters],
+        [sys.executable, "-m", "remote_inference.tools.cli", *command, "--params-file", parameters],
         stderr=subprocess.PIPE,
         text=True,
     )

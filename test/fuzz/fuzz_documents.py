@@ -14,28 +14,28 @@ import yaml
 from fuzz_target import Target, scratch_folder
 from mutation import spoil_text, spoil_tree
 
-from remote_inference.core.contract.contract import Contract, parse_contract
-from remote_inference.core.contract.fields import find_topic_name_problem
-from remote_inference.core.documents.document import (
+from remote_inference.base.contract.contract import Contract, parse_contract
+from remote_inference.base.contract.fields import find_topic_name_problem
+from remote_inference.base.documents.document import (
     Document,
     DocumentError,
     load_document,
     parse_document,
     parse_json,
 )
-from remote_inference.core.drafts.hud import from_hud, read_hud
-from remote_inference.core.drafts.lerobot import from_lerobot, read_info
-from remote_inference.core.drafts.rosetta import from_rosetta
-from remote_inference.core.drafts.rosetta_document import parse_rosetta
-from remote_inference.core.drafts.urdf import UrdfError, parse_urdf
-from remote_inference.core.server.manifest.manifest import Manifest, load_manifest
-from remote_inference.deployment.zenoh_config import EndpointError, environment, parse_endpoint
-from remote_inference.keys.description import FILE_NAME, Fleet, check_endpoint, check_name, load_fleet
-from remote_inference.nodes.robot.remote_inference import RobotParameters
-from remote_inference.nodes.server.policy_server import ServerConfig
-from remote_inference.policies.hold import HoldConfig
-from remote_inference.policies.networks.chunk_config import ChunkPolicyConfig
-from remote_inference.policies.onnx.documents import OnnxDescription
+from remote_inference.base.lerobot_format import from_lerobot, read_info
+from remote_inference.learn.hud.contract import from_hud, read_hud
+from remote_inference.robot.nodes.remote_inference import RobotParameters
+from remote_inference.server.manifest.manifest import Manifest, load_manifest
+from remote_inference.server.nodes.policy_server import ServerConfig
+from remote_inference.server.policies.hold import HoldConfig
+from remote_inference.server.policies.networks.chunk_config import ChunkPolicyConfig
+from remote_inference.server.policies.onnx.file import OnnxDescription
+from remote_inference.tools.contracts.rosetta.document import parse_rosetta
+from remote_inference.tools.contracts.rosetta.importer import from_rosetta
+from remote_inference.tools.contracts.urdf import UrdfError, parse_urdf
+from remote_inference.tools.deployment.zenoh_config import EndpointError, environment, parse_endpoint
+from remote_inference.tools.keys.description import FILE_NAME, Fleet, check_endpoint, check_name, load_fleet
 from support import rosetta
 from support.builders import contract_document
 

@@ -14,16 +14,15 @@ from pathlib import Path
 from fuzz_target import Target, scratch_folder
 from mutation import spoil_bytes
 
-from remote_inference.core.documents.document import DocumentError
-from remote_inference.recording.bags.bag import open_bag
-from remote_inference.recording.bags.bag_error import BagError
-from remote_inference.recording.bags.bag_records import BagTopic
-from remote_inference.recording.bags.bag_writer import BagWriter
-from remote_inference.recording.provenance.page.page import write_page
-from remote_inference.recording.provenance.text import motion_lines
-from remote_inference.recording.provenance.walk import explain_motion
-from remote_inference.recording.report.summary import summarise
-from remote_inference.recording.timeline.timeline_reader import load_timeline
+from remote_inference.bags.provenance.explanation import explain_motion
+from remote_inference.bags.provenance.page.page import write_page
+from remote_inference.bags.provenance.text import motion_lines
+from remote_inference.bags.report.summary import summarise
+from remote_inference.bags.storage.bag import open_bag
+from remote_inference.bags.storage.bag_records import BagError, BagTopic
+from remote_inference.bags.storage.bag_writer import BagWriter
+from remote_inference.bags.timeline.timeline_reader import load_timeline
+from remote_inference.base.documents.document import DocumentError
 from support.recording.explained_run import write_explained_run
 
 SPOILT = 1  # the message of its topic that is spoilt: not the first, by which topics are found

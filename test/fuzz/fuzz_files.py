@@ -22,18 +22,17 @@ from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage, JointState
 from std_msgs.msg import Header
 
-from remote_inference.core.exchange import Chunk
-from remote_inference.monitoring.health import HealthServer
-from remote_inference.monitoring.snapshot import ServerSnapshot
-from remote_inference.recording.bags.bag import open_bag
-from remote_inference.recording.bags.bag_error import BagError
-from remote_inference.recording.bags.bag_records import BagTopic
-from remote_inference.recording.bags.bag_writer import BagWriter
-from remote_inference.recording.checks.repair import repair
-from remote_inference.recording.checks.verification import verify
-from remote_inference.recording.requests.captures import Capture, CaptureError, CaptureRing, load_capture
-from remote_inference.recording.timeline.images import recorded_images
-from remote_inference.wire import bytes_field, encode_jpeg
+from remote_inference.bags.checks.repair import repair
+from remote_inference.bags.checks.verification import verify
+from remote_inference.bags.storage.bag import open_bag
+from remote_inference.bags.storage.bag_records import BagError, BagTopic
+from remote_inference.bags.storage.bag_writer import BagWriter
+from remote_inference.bags.timeline.timeline_reader import recorded_images
+from remote_inference.base.exchange import Chunk
+from remote_inference.base.wire import bytes_field, encode_jpeg
+from remote_inference.server.captures.captures import Capture, CaptureError, CaptureRing, load_capture
+from remote_inference.server.monitoring.health import HealthServer
+from remote_inference.server.monitoring.snapshot import ServerSnapshot
 from support.builders import make_offer
 from support.free_ports import free_port
 
@@ -45,7 +44,8 @@ def _captures() -> list[bytes]:
     offer = make_offer()
     chunk = Chunk("s", 1, 2, 3, 4, model=rows, robot=rows, policy_version="f1")
     with tempfile.TemporaryDirectory() as folder:
-        return [CaptureRing(Path(folder), 1).put(Capture.of(offer, b"bytes", chunk, 1)).read_bytes()]
+        capture = Capture(offer, b"bytes", chunk.model, chunk.robot, "f1", chunk.seq_id, 1)
+        return [CaptureRing(Path(folder), 1).put(capture).read_bytes()]
 
 
 def _read_capture(data: bytes) -> None:

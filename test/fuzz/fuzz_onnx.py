@@ -9,9 +9,9 @@ import tempfile
 from fuzz_target import Target, scratch_folder
 from mutation import spoil_bytes
 
-from remote_inference.core.documents.document import DocumentError
-from remote_inference.core.policy import PolicyError
-from remote_inference.policies.onnx.file import read_onnx
+from remote_inference.base.documents.document import DocumentError
+from remote_inference.base.policy import PolicyError
+from remote_inference.server.policies.onnx.file import read_onnx
 from support.policies.onnx_models import make_model, move_weights_out
 
 DATA = "weights.data"

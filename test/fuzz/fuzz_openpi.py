@@ -13,14 +13,14 @@ import numpy as np
 from fuzz_target import Target
 from mutation import MAX_INPUT_BYTES, NUMBERS, spoil_bytes
 
-import remote_inference.policies  # noqa: F401  names the back ends
-from remote_inference.core.exchange import ImageFeature, Request
-from remote_inference.core.server.manifest.manifest import Manifest, ModelSource
-from remote_inference.core.server.manifest.openpi_section import OpenpiSection
-from remote_inference.gateways.openpi.observation import ObservationReader
-from remote_inference.wire import WireError
-from remote_inference.wire.frameworks.openpi import pack, unpack_map
-from remote_inference.wire.request_decoder import RequestDecoder
+import remote_inference.server.policies  # noqa: F401  names the back ends
+from remote_inference.base.exchange import ImageFeature, Request
+from remote_inference.base.wire import WireError
+from remote_inference.server.frameworks.openpi import pack, unpack_map
+from remote_inference.server.gateways.openpi.observation import ObservationReader
+from remote_inference.server.manifest.manifest import Manifest, ModelSource
+from remote_inference.server.manifest.sections import OpenpiSection
+from remote_inference.server.requests.request_decoder import RequestDecoder
 from support.builders import make_offer, make_spec
 
 REQUEST = Request(

@@ -19,17 +19,17 @@ from fuzz_target import Target
 from mutation import FLOATS, MAX_INPUT_BYTES, spoil_bytes, spoil_tree
 from rclpy.serialization import deserialize_message, serialize_message
 
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.state_source import StateSource
-from remote_inference.core.documents.document import DocumentError, parse_document, parse_json
-from remote_inference.core.robot.queue.relative_rows import RelativeRows
-from remote_inference.core.robot.safety.guard import Guard
-from remote_inference.core.rotations import ROTATION_FORMS
-from remote_inference.wire import SensorError, WireError
-from remote_inference.wire.commands import make_command_writers, make_sink_reader
-from remote_inference.wire.message_types import message_class
-from remote_inference.wire.sensors.field_types import message_type, number_paths
-from remote_inference.wire.sensors.state_readers import StateReader, find_class, make_state_readers
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.contract.state_source import StateSource
+from remote_inference.base.documents.document import DocumentError, parse_document, parse_json
+from remote_inference.base.rotations import ROTATION_FORMS
+from remote_inference.base.wire import SensorError, WireError
+from remote_inference.base.wire.commands import make_command_writers, make_sink_reader
+from remote_inference.base.wire.message_types import message_class
+from remote_inference.base.wire.sensors.field_types import message_type, number_paths
+from remote_inference.base.wire.sensors.state_readers import StateReader, find_class, make_state_readers
+from remote_inference.robot.queue.relative_rows import RelativeRows
+from remote_inference.robot.safety.guard import Guard
 from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, JOINTS, contract_document
 from support.robot.pose_robot import pose_document
 

@@ -13,11 +13,19 @@ import numpy as np
 from fuzz_target import Target
 from mutation import MAX_INPUT_BYTES, spoil_bytes
 
-from remote_inference.weights import SenderConfig, Turn, WeightReceiver, WeightsError
-from remote_inference.weights.answers import Peer
-from remote_inference.weights.frames import Kind, pack_frame, pack_part, read_frame
-from remote_inference.weights.header import pack_header, read_applied, read_refused, read_welcome
-from remote_inference.weights.ledger import Ledger
+from remote_inference.learn.weights import ReceiverState, SenderConfig, WeightReceiver, WeightsError
+from remote_inference.learn.weights.frames import (
+    Kind,
+    pack_frame,
+    pack_header,
+    pack_part,
+    read_applied,
+    read_frame,
+    read_refused,
+    read_welcome,
+)
+from remote_inference.learn.weights.ledger import Ledger
+from remote_inference.learn.weights.receiver import Peer
 
 _TRAINER = b"trainer1"
 _READERS = {Kind.WELCOME: read_welcome, Kind.APPLIED: read_applied, Kind.REFUSED: read_refused}
@@ -93,10 +101,10 @@ def _handle_bodies(data: bytes) -> None:
 
 def _judge(receiver: _Receiver) -> None:
     """Require that nothing is served but what has passed every check, and that each answer can be read."""
-    for reply in receiver.take_replies():
+    for reply in (answer.frame for answer in receiver.take_answers()):
         frame = read_frame(reply)
         _READERS[frame.kind](frame)
-    is_prepared = receiver.turn is Turn.STAGED
+    is_prepared = receiver.state is ReceiverState.STAGED
     if (receiver.apply() != 0) != is_prepared:
         raise AssertionError("an update is served that was not prepared, or the other way round")
     if receiver.error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import numpy as np
 from fuzz_target import Target
 from geometry_msgs.msg import Pose, PoseArray
@@ -15,14 +16,11 @@ from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import Float32MultiArray
 
-import remote_inference.policies  # noqa: F401  names the back ends
-from remote_inference.core.contract.image_source import COMPRESSED_IMAGE, IMAGE, ImageSource
-from remote_inference.core.contract.state_source import StateSource
-from remote_inference.core.exchange import SCHEMA_VERSION_MAX, ImageFeature, SessionReply
-from remote_inference.core.server.manifest.manifest import Manifest, ModelSource
-from remote_inference.msg import ActionChunk, Observation, ServerStatus
-from remote_inference.srv import GetStatus, OpenSession
-from remote_inference.wire import (
+import remote_inference.server.policies  # noqa: F401  names the back ends
+from remote_inference.base.contract.image_source import COMPRESSED_IMAGE, IMAGE, ImageSource
+from remote_inference.base.contract.state_source import StateSource
+from remote_inference.base.exchange import SCHEMA_VERSION_MAX, ImageFeature, SessionReply
+from remote_inference.base.wire import (
     CameraReader,
     ImageError,
     JointReader,
@@ -38,19 +36,20 @@ from remote_inference.wire import (
     image_to_message,
     offer_from_request,
     offer_to_request,
-    pack_extras,
     reply_from_response,
     reply_to_response,
     status_from_response,
-    unpack_extras,
 )
-from remote_inference.wire.images.encodings.jpeg import jpeg_size
-from remote_inference.wire.images.encodings.png import png_size
-from remote_inference.wire.request_decoder import RequestDecoder
-from remote_inference.wire.sensors.state_readers import make_state_reader
+from remote_inference.base.wire.images.encodings.jpeg import jpeg_size
+from remote_inference.base.wire.images.encodings.png import png_size
+from remote_inference.base.wire.sensors.state_readers import make_state_reader
+from remote_inference.msg import ActionChunk, Observation, ServerStatus
+from remote_inference.server.manifest.manifest import Manifest, ModelSource
+from remote_inference.server.requests.request_decoder import RequestDecoder
+from remote_inference.srv import GetStatus, OpenSession
 from support.builders import make_offer, make_spec
 
-GOLDEN = Path(__file__).parents[1] / "wire" / "golden"
+GOLDEN = Path(__file__).parents[1] / "base" / "wire" / "golden"
 RGB = np.arange(8 * 12 * 3, dtype=np.uint8).reshape(8, 12, 3)
 DEPTH = np.arange(8 * 12, dtype=np.uint16).reshape(8, 12) * 600
 OFFER = make_offer(
@@ -98,7 +97,7 @@ def _observations() -> list[bytes]:
         prefix_length=2,
         prefix_model=[0.1] * 4,
         prefix_robot=[0.1] * 4,
-        extras=pack_extras({"a": 1}),
+        extras=bytes_field(msgpack.packb({"a": 1})),
     )
     return [serialize_message(whole), (GOLDEN / "observation.bin").read_bytes()]
 
@@ -106,7 +105,6 @@ def _observations() -> list[bytes]:
 def _read_observation(data: bytes) -> None:
     _, message = _DECODER.request(data)
     _DECODER.observation(message, OFFER)
-    unpack_extras(message.extras)
 
 
 def _histories() -> list[bytes]:
@@ -140,11 +138,6 @@ def _chunks() -> list[bytes]:
         chunk_robot=[0.1] * 6,
     )
     return [serialize_message(chunk), (GOLDEN / "action_chunk.bin").read_bytes()]
-
-
-def _extras() -> list[bytes]:
-    extras = {"task": "wave", "list": [1, 2.5, None, True, b"bytes"], "map": {"a": {"b": -(2**40)}}}
-    return [bytes(pack_extras(extras)), b"\x80", b"\xd6\xff\x00\x00\x00\x00"]
 
 
 def _replies() -> list[bytes]:
@@ -200,7 +193,6 @@ TARGETS = (
     Target("observation", _read_observation, _observations, spoil_message(Observation), (WireError,), 3),
     Target("history", _read_history, _histories, spoil_message(Observation), (WireError,), 3),
     Target("chunk", chunk_from_bytes, _chunks, spoil_message(ActionChunk), (WireError,), 6),
-    Target("extras", unpack_extras, _extras, spoil_bytes, (WireError,), 12, "extras: "),
     Target("jpeg", decode_jpeg, lambda: [encode_jpeg(RGB, 90)], spoil_bytes, (ImageError,), 6),
     Target("jpeg_size", jpeg_size, lambda: [encode_jpeg(RGB, 90)], spoil_bytes, (ImageError,), 4),
     Target("png", decode_png, lambda: [encode_png(DEPTH)], spoil_bytes, (ImageError,), 6),

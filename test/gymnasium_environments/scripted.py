@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference.core.policy import Float32Array, PolicyObservation, PolicySpec
+from remote_inference.base.policy import Float32Array, PolicyObservation, PolicySpec
 
 STEP_M = 0.05  # way of the gripper with a full action
 CHUNK = 5

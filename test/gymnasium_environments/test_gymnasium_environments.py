@@ -21,8 +21,8 @@ import yaml
 
 pytest.importorskip("gym_pusht", reason="gym-pusht is not installed here: make test-environments")
 
-from remote_inference.environments.gymnasium_environment import STATE
-from remote_inference.environments.make import make_environment
+from remote_inference.learn.environments import make_environment
+from remote_inference.learn.environments.gymnasium_environment import STATE
 
 HOME = Path(__file__).parent
 MAPPINGS = HOME.parents[1] / "config" / "environments"

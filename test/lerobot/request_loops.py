@@ -15,8 +15,8 @@ from unittest import mock
 import numpy as np
 from real_lerobot import RTCConfig, rtc, torch
 
-from remote_inference.core.robot.queue.action_queue import ActionQueue, DelayPolicy, MergeMode
-from remote_inference.core.robot.queue.latency import LatencyWindow, steps
+from remote_inference.robot.queue.action_queue import ActionQueue, DelayPolicy, MergeMode
+from remote_inference.robot.queue.latency import LatencyWindow, steps
 from support.builders import CHUNK_SIZE, FPS, make_rows, make_source
 from support.robot.queue_operations import content
 

@@ -11,8 +11,8 @@ import pytest
 from real_lerobot import LatencyTracker, RealQueue
 from request_loops import Cycle, LeRobotLoop, OurLoop, chunk_of
 
-from remote_inference.core.robot.queue.action_queue import ActionQueue, DelayPolicy, MergeMode
-from remote_inference.core.robot.queue.latency import WINDOW, LatencyWindow, steps
+from remote_inference.robot.queue.action_queue import ActionQueue, DelayPolicy, MergeMode
+from remote_inference.robot.queue.latency import WINDOW, LatencyWindow, steps
 from support.builders import CHUNK_SIZE, make_rows, make_source
 from support.robot.queue_operations import content
 from support.robot.simulation import World, streaming

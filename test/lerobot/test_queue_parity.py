@@ -8,12 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from real_lerobot import LatencyTracker, RealQueue, lerobot
 from request_loops import Cycle, LeRobotLoop, OurLoop
 
-from remote_inference.core.robot.queue.latency import WINDOW, LatencyWindow
+from remote_inference.robot.queue.latency import WINDOW, LatencyWindow
 from support.builders import CHUNK_SIZE, FPS
 from support.robot.queue_operations import Operation, assert_equal_after_each, content, operations
 

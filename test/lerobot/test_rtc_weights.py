@@ -5,11 +5,10 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from real_lerobot import RTCConfig, RTCProcessor
 
-from remote_inference.core.rtc import prefix_weights
+from remote_inference.server.policies.networks.flow_network import prefix_weights
 
 SIZE = 20
 

@@ -95,7 +95,7 @@ def test_a_newcomer_gets_from_a_contract_to_a_report(hour: FirstHour) -> None:
     wait_until(
         lambda: hour.read("status", NAMESPACE)["state_name"] == "STREAMING", "the arm moving", DEADLINE_S
     )
-    hour.succeed("start-episode", NAMESPACE, "--task", "fold the other towel")
+    hour.succeed("reset", NAMESPACE, "--task", "fold the other towel")
     wait_until(lambda: hour.read("status", NAMESPACE)["episode_id"] == 1, "the next episode", DEADLINE_S)
     hour.succeed("pause", NAMESPACE)
     assert hour.read("status", NAMESPACE)["paused"]

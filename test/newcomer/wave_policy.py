@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from remote_inference.core.policy import Float32Array, PolicyObservation, PolicySpec
-from remote_inference.core.server.manifest.manifest import ModelSource
+from remote_inference.base.policy import Float32Array, PolicyObservation, PolicySpec
+from remote_inference.server.manifest.manifest import ModelSource
 
 JOINTS = ("base", "shoulder", "elbow", "wrist_1", "wrist_2", "wrist_3", "gripper")
 CHUNK_SIZE = 50

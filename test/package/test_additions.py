@@ -20,37 +20,23 @@ from typing import Any
 import numpy as np
 import pytest
 from builtin_interfaces.msg import Time
+from weight_links import in_process
 
-from remote_inference.core.contract.commands.interfaces import COMMAND_INTERFACES
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.image_source import COMPRESSED_IMAGE, IMAGE, ImageSource
-from remote_inference.core.contract.message_readers import MESSAGE_READERS
-from remote_inference.core.documents.document import DocumentError, parse_document
-from remote_inference.core.documents.registry import Registry
-from remote_inference.core.exchange import ImageFeature
-from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.fallbacks import FALLBACKS
-from remote_inference.core.robot.queue.action_queue import MergeMode
-from remote_inference.core.server.batching import largest_batch, make_scheduler
-from remote_inference.core.server.manifest.backends import BACK_ENDS
-from remote_inference.core.server.manifest.manifest import load_manifest
-from remote_inference.core.server.schedulers import SCHEDULERS
-from remote_inference.core.server.sessions.session import Session
-from remote_inference.environments import ENVIRONMENTS
-from remote_inference.environments.make import make_environment
-from remote_inference.msg import ExecutedAction, WatchdogState
-from remote_inference.policies import load_policy
-from remote_inference.recording.decisions.watchdog_stops import SinkStops
-from remote_inference.recording.provenance.page.album import shrink
-from remote_inference.recording.provenance.reasons import find_reasons
-from remote_inference.recording.provenance.recorded_command import read_command
-from remote_inference.recording.provenance.run_reader import look_at
-from remote_inference.recording.timeline.columns import WatchdogStops
-from remote_inference.recording.timeline.images import recorded_images
-from remote_inference.weights import COMPRESSIONS, TRANSPORTS, SenderConfig, WeightsError, WeightSyncer
-from remote_inference.weights.changes.changes import STRATEGIES
-from remote_inference.wire import (
+from remote_inference.bags.decisions.run import SinkStops
+from remote_inference.bags.provenance.motion import find_reasons
+from remote_inference.bags.provenance.page.page_reader import make_thumbnail
+from remote_inference.bags.provenance.recorded_command import read_command
+from remote_inference.bags.provenance.run_reader import describe_image
+from remote_inference.bags.timeline.columns import WatchdogStops
+from remote_inference.bags.timeline.timeline_reader import recorded_images
+from remote_inference.base.contract.commands.sink import COMMAND_INTERFACES
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.contract.image_source import COMPRESSED_IMAGE, IMAGE, ImageSource
+from remote_inference.base.contract.state_source import MESSAGE_READERS
+from remote_inference.base.documents.document import DocumentError, parse_document
+from remote_inference.base.documents.registry import Registry
+from remote_inference.base.exchange import ImageFeature
+from remote_inference.base.wire import (
     IMAGE_ENCODINGS,
     CameraReader,
     image_to_message,
@@ -59,9 +45,23 @@ from remote_inference.wire import (
     offer_from_request,
     offer_to_request,
 )
-from remote_inference.wire.commands import READERS, WRITERS
-from remote_inference.wire.images.image_decoding import EncodedImage, announced_pixels, decode_images
-from remote_inference.wire.sensors.state_readers import make_state_readers
+from remote_inference.base.wire.commands import READERS, WRITERS
+from remote_inference.base.wire.images.image_decoding import EncodedImage, announced_pixels, decode_images
+from remote_inference.base.wire.sensors.state_readers import make_state_readers
+from remote_inference.learn.environments import ENVIRONMENTS, make_environment
+from remote_inference.learn.weights import COMPRESSIONS, SenderConfig, WeightsError, WeightSyncer
+from remote_inference.learn.weights.changes import STRATEGIES
+from remote_inference.msg import ExecutedAction, WatchdogState
+from remote_inference.robot.command import CommandSource
+from remote_inference.robot.config import RobotConfig
+from remote_inference.robot.fallbacks import FALLBACKS
+from remote_inference.robot.queue.action_queue import MergeMode
+from remote_inference.server.manifest.manifest import load_manifest
+from remote_inference.server.manifest.sections import BACK_ENDS
+from remote_inference.server.policies import load_policy
+from remote_inference.server.schedulers import SCHEDULERS
+from remote_inference.server.sessions.session import Session
+from remote_inference.server.warmup import largest_batch, make_scheduler
 from support.builders import (
     JOINTS,
     PERIOD_NS,
@@ -87,7 +87,6 @@ REGISTRIES: tuple[Registry[Any], ...] = (
     READERS,
     SCHEDULERS,
     STRATEGIES,
-    TRANSPORTS,
     WRITERS,
 )
 
@@ -155,8 +154,8 @@ def test_a_command_interface_is_added(add: Add):
         """
         from std_msgs.msg import Float32MultiArray
 
-        from remote_inference.core.contract.commands.interfaces import CommandInterface
-        from remote_inference.wire import CommandWriter
+        from remote_inference.base.contract.commands.sink import CommandInterface
+        from remote_inference.base.wire import CommandWriter
 
         class HalfWriter(CommandWriter):
             message_type = Float32MultiArray
@@ -185,9 +184,9 @@ def test_a_bag_is_replayed_whose_commands_nobody_reads(add: Add, kind: str, is_t
         COMMAND_INTERFACES,
         "INTERFACE",
         f"""
-        from remote_inference.core.contract.commands.interfaces import CommandInterface
+        from remote_inference.base.contract.commands.sink import CommandInterface
 
-        WRITER = "remote_inference.wire.commands.multi_array:ArrayWriter"
+        WRITER = "remote_inference.base.wire.commands.trajectory:ArrayWriter"
         INTERFACE = CommandInterface(WRITER, kinds=("{kind}",), takes_horizon=True)
         """,
     )
@@ -197,9 +196,9 @@ def test_a_bag_is_replayed_whose_commands_nobody_reads(add: Add, kind: str, is_t
     (sink,) = contract.commands
     told, writer = WatchdogStops(), make_command_writer(sink, contract)
     for trips in (0, 1):
-        told.take(float(trips), WatchdogState(trips=trips))
+        told.append(float(trips), WatchdogState(trips=trips))
     stop = writer.message(np.zeros((1, len(JOINTS))), Time())
-    assert SinkStops(sink, writer, contract, told).take(1.0, stop) == is_told
+    assert SinkStops(sink, writer, contract, told).match(1.0, stop) == is_told
 
 
 def test_a_command_interface_is_found_by_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -209,8 +208,8 @@ def test_a_command_interface_is_found_by_entry_point(tmp_path: Path, monkeypatch
             """
             from std_msgs.msg import Float32
 
-            from remote_inference.core.contract.commands.interfaces import CommandInterface
-            from remote_inference.wire import CommandReader, CommandWriter
+            from remote_inference.base.contract.commands.sink import CommandInterface
+            from remote_inference.base.wire import CommandReader, CommandWriter
 
             class Writer(CommandWriter):
                 message_type = Float32
@@ -272,9 +271,9 @@ def test_a_scheduler_is_added(add: Add, tmp_path: Path):
         SCHEDULERS,
         "LastFirst",
         """
-        from remote_inference.core.server.schedulers.scheduler import Selection
+        from remote_inference.server.schedulers.scheduler import Selection
 
-        from remote_inference.core.server.schedulers.scheduler import SchedulerOptions
+        from remote_inference.server.schedulers.scheduler import SchedulerOptions
 
         class Options(SchedulerOptions):
             skipped: int = 0
@@ -314,7 +313,7 @@ def test_a_scheduler_is_added(add: Add, tmp_path: Path):
 def test_a_scheduler_is_found_by_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "my_turns.py").write_text(
-        "from remote_inference.core.server.schedulers.round_robin import RoundRobin as Turns\n"
+        "from remote_inference.server.schedulers.scheduler import RoundRobin as Turns\n"
     )
     install(tmp_path, "my-turns", "turns = my_turns:Turns", group="remote_inference.schedulers")
     manifest = load_manifest(write_manifest(tmp_path, scheduler="turns"))
@@ -331,7 +330,7 @@ def test_a_fallback_is_added(add: Add):
         FALLBACKS,
         "SlowDown",
         """
-        from remote_inference.core.robot.tick import CommandSource
+        from remote_inference.robot.command import CommandSource
 
         class SlowDown:
             action_kinds = ("velocity",)
@@ -380,8 +379,8 @@ def test_an_image_encoding_is_added(add: Add):
 
         import numpy as np
 
-        from remote_inference.core.documents.document import Document
-        from remote_inference.wire import ImageError
+        from remote_inference.base.documents.document import Document
+        from remote_inference.base.wire import ImageError
 
         class Options(Document):
             level: int = 1
@@ -421,9 +420,9 @@ def test_an_image_encoding_is_added(add: Add):
     (decoded,) = decode_images([EncodedImage("front", offered.encoding, sent)])
     assert np.array_equal(decoded, picture)
     assert announced_pixels("contrib", sent) == 20
-    seen = look_at(sent, "front")
+    seen = describe_image(sent, "front")
     assert (seen.encoding, seen.width, seen.height) == ("contrib", 5, 4)
-    assert shrink(sent) is not None
+    assert make_thumbnail(sent) is not None
     assert [found.jpeg[:2] for found in recorded_images(0.0, sent)] == [b"\xff\xd8"]
     passed_on = source.model_copy(update={"type": COMPRESSED_IMAGE})
     assert CameraReader(passed_on, feature).read(sent).data == sent.data
@@ -446,10 +445,10 @@ def test_an_environment_is_added(add: Add):
 @pytest.mark.parametrize(
     ("name", "libraries"),
     [
-        ("environments", {"mujoco"}),
-        ("policies", {"torch"}),
-        ("core.contract.contract", {"rclpy", "std_msgs"}),
-        ("core.server.manifest.manifest", {"torch"}),
+        ("learn.environments", {"mujoco"}),
+        ("server.policies", {"torch"}),
+        ("base.contract.contract", {"rclpy", "std_msgs"}),
+        ("server.manifest.manifest", {"torch"}),
     ],
 )
 def test_the_names_are_known_without_the_libraries_behind_them(name: str, libraries: set[str]):
@@ -480,7 +479,7 @@ def test_a_compression_of_weights_is_added(add: Add):
     served, model = {"head": np.zeros(500, np.float32)}, {"head": np.ones(500, np.float32)}
     syncer, server = WeightSyncer(SenderConfig(compression="contrib")), WeightSyncer()
     server.init_receiver(served)
-    here, there = TRANSPORTS.get("in_process")()
+    here, there = in_process()
     server.pump.add(there)
     syncer.init_sender(lambda: model, {"server": lambda: here})
     wait_until(lambda: server.apply() == 1, "the weights are there")

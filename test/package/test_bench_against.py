@@ -25,8 +25,8 @@ from bench_against import BENCHMARKS, Benchmark, Side
 from bench_figures import Block, Comparison, Figures
 from rich.console import Console
 
-from remote_inference.errors import UserError
-from remote_inference.monitoring.tables import Table
+from remote_inference.base.errors import UserError
+from remote_inference.tools.tables import Table
 from support.waiting import process_state, wait_until
 
 CYCLES = """\

@@ -35,7 +35,7 @@ def install(tmp_path_factory: pytest.TempPathFactory) -> Path:
     workspace = tmp_path_factory.mktemp("workspace")
     package = workspace / "src" / "remote_inference"
     package.mkdir(parents=True)
-    for name in ("action", "msg", "srv", "src", "scripts", "launch", "config", "test", "tools"):
+    for name in ("action", "msg", "srv", "src", "scripts", "launch", "config", "examples", "test", "tools"):
         shutil.copytree(ROOT / name, package / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("package.xml", "setup.cfg"):
         shutil.copy(ROOT / name, package)
@@ -61,7 +61,7 @@ def test_colcon_installs_modules_interfaces_executables_and_data(install: Path) 
     located = run(
         sys.executable,
         "-c",
-        "import remote_inference, remote_inference.msg as m, remote_inference.cli as c;"
+        "import remote_inference, remote_inference.msg as m, remote_inference.tools.cli as c;"
         "print(m.Observation.__name__, remote_inference.__file__)",
         cwd=install,
         PYTHONPATH=str(site_packages),
@@ -74,7 +74,7 @@ def test_colcon_installs_modules_interfaces_executables_and_data(install: Path) 
     assert os.access(install / "bin" / "remote-inference", os.X_OK)
     assert (install / "include/remote_inference/remote_inference/msg/observation.hpp").is_file()
     assert (install / "lib/libremote_inference__rosidl_typesupport_fastrtps_cpp.so").is_file()
-    assert (site_packages / "remote_inference" / "monitoring" / "status_page.html").is_file()
+    assert (site_packages / "remote_inference" / "server" / "monitoring" / "status_page.html").is_file()
     share = install / "share" / "remote_inference"
     for name in (
         "launch/robot.launch.py",
@@ -82,5 +82,6 @@ def test_colcon_installs_modules_interfaces_executables_and_data(install: Path) 
         "config/robots/so101.contract.yaml",
         "config/grafana_dashboard.json",
         "config/models/belt_arm/policy.json",
+        "examples/belt_arm/trainer.py",
     ):
         assert (share / name).is_file()

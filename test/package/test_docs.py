@@ -14,8 +14,8 @@ import rtc_picture
 import state_picture
 from PIL import Image
 
-from remote_inference.core.robot.safety.guard import RULES
-from remote_inference.core.robot.safety.state_machine import DESCRIPTIONS, TRANSITIONS, Event, State
+from remote_inference.robot.safety.guard import RULES
+from remote_inference.robot.safety.state_machine import DESCRIPTIONS, TRANSITIONS, Event, State
 
 ROOT = Path(__file__).parents[2]
 

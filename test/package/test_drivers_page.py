@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.documents.document import parse_document
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.documents.document import parse_document
 
 TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "drivers.md").read_text(encoding="utf-8")
 PIECE = re.compile(r"<!-- tested: (.+?) -->\n\n```yaml\n(.*?)```", re.DOTALL)

@@ -9,8 +9,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Set as AbstractSet
 from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
 from pathlib import Path
@@ -18,11 +17,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from remote_inference.core.contract.contract import load_contract
-from remote_inference.core.server.manifest.manifest import load_manifest
-from remote_inference.environments.belt_arm.scene import JOINT_NAMES, LIMITS
-from remote_inference.nodes.start import MODULES
-from remote_inference.policies import load_policy
+from remote_inference.base.contract.contract import load_contract
+from remote_inference.base.nodes.start import MODULES
+from remote_inference.learn.environments.belt_arm.scene import JOINT_NAMES, LIMITS
+from remote_inference.server.manifest.manifest import load_manifest
+from remote_inference.server.policies import load_policy
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "remote_inference"
@@ -37,32 +36,31 @@ MODULE_FILES = {
     for path in sorted(SOURCE.rglob("*.py"))
 }
 
-# Each folder may import those before it.
-FOLDERS = (
-    "errors",
-    "paths",
-    "ros_packages",
-    "stop_signals",
-    "fast_dds",
-    "core",
-    "wire",
-    "weights",
-    "policies",
-    "environments",
-    "recording",
-    "rollouts",
-    "evaluation",
-    "monitoring",
-    "gateways",
-    "nodes",
-    "deployment",
-    "keys",
-    "demo",
-    "cli",
-)
-SIDES = ("robot", "server")  # in core and nodes: they share what stands beside them, and not each other
+# What the modules of each room may import, besides those of their own.
+ROOMS: Mapping[str, AbstractSet[str]] = {
+    "base": set(),
+    "robot": {"base"},
+    "server": {"base"},
+    "bags": {"base", "robot"},  # replays a robot's decisions
+    "learn": {"base", "robot", "server", "bags"},
+    "tools": {"base", "robot", "server", "bags", "learn"},
+}
 GENERATED = ("remote_inference.msg", "remote_inference.srv", "remote_inference.action")
-CORE_LIBRARIES = {"numpy", "pydantic", "pydantic_core", "yaml"}
+PURE_LIBRARIES = {"numpy", "pydantic", "pydantic_core", "yaml"}
+# What decides, without ROS, torch, clocks or transports of its own.
+PURE = sorted(
+    path
+    for pattern in (
+        *("base/contract/**/*.py", "base/documents/*.py", "robot/**/*.py", "server/manifest/*.py"),
+        *("server/schedulers/*.py", "server/sessions/*.py", "server/requests/*.py", "server/*.py"),
+        *(f"base/{name}.py" for name in ("admission", "calls", "exchange", "fingerprint", "limits")),
+        *(f"base/{name}.py" for name in ("minimum_jerk", "policy", "rotations", "seeds", "tags")),
+        *("learn/environment.py", "learn/leases.py"),
+    )
+    for path in SOURCE.glob(pattern)
+    if path.relative_to(SOURCE).parts[:2] != ("robot", "nodes")
+    and path.stem not in {"decisions", "request_decoder"}  # to messages and back
+)
 
 
 def imports_of(path: Path) -> set[str]:
@@ -85,58 +83,54 @@ IMPORTS = {
 }
 
 
-def place_of(module: str) -> tuple[int, str]:
-    """Return where a module stands: the number of its folder, and its side of core or nodes, if any."""
-    _, folder, *rest = [*module.split("."), ""]
-    assert folder in FOLDERS, f"{module}: found no such folder, expected one of {', '.join(FOLDERS)}"
-    side = rest[0] if folder in {"core", "nodes"} and rest[0] in SIDES else ""
-    return FOLDERS.index(folder), side
-
-
 def find_wrong_imports(imports: Mapping[str, AbstractSet[str]]) -> list[str]:
-    """Return the imports that point up, or from one side to the other."""
+    """Return the imports of a room that its own may not import."""
     wrong = []
     for module, found in imports.items():
+        _, room, *_ = [*module.split("."), ""]
         for name in found - {"remote_inference"}:  # the version alone
-            (folder, side), (other_folder, other_side) = place_of(module), place_of(name)
-            leaves_side = folder == other_folder and other_side not in {"", side}
-            if other_folder > folder or leaves_side:
+            other = name.split(".")[1]
+            if room and other != room and other not in ROOMS[room]:
                 wrong.append(f"{module} imports {name}")
     return wrong
 
 
-def test_no_import_points_up_or_across():
-    assert not find_wrong_imports(IMPORTS)
+def test_each_room_imports_those_alone_that_it_may() -> None:
+    assert {module.split(".")[1] for module in MODULE_FILES if "." in module} == set(ROOMS)
+    assert find_wrong_imports(IMPORTS) == []
 
 
 @pytest.mark.parametrize(
     ("module", "imported"),
     [
-        ("core.contract.contract", "wire.arrays"),
-        ("core.robot.safety.guard", "core.server.requests.worker"),
-        ("core.exchange", "core.robot.safety.guard"),
-        ("nodes.server.serving", "nodes.robot.telemetry"),
-        ("monitoring.health", "nodes.runtime"),
-        ("gateways.gateway", "nodes.server.serving"),
-        ("paths", "core.documents.document"),
+        ("base.contract.contract", "robot.safety.guard"),
+        ("robot.safety.guard", "server.requests.worker"),
+        ("server.nodes.serving", "robot.nodes.telemetry"),
+        ("server.nodes.serving", "learn.weights.live"),
+        ("bags.storage.bag", "server.manifest.manifest"),
+        ("learn.evaluation.run", "tools.deployment.bringup"),
     ],
 )
-def test_an_import_that_points_up_or_across_is_found(module: str, imported: str):
+def test_an_import_of_a_room_above_or_beside_is_found(module: str, imported: str) -> None:
     imports = {f"remote_inference.{module}": {f"remote_inference.{imported}"}}
     assert find_wrong_imports(imports) == [f"remote_inference.{module} imports remote_inference.{imported}"]
 
 
-# What strings may name above them: it is imported when a document asks for it by the name that it has here.
+# What strings may name above them, as entry points do: it is imported when somebody asks for it by its name.
 NAMED_ABOVE = {
-    "remote_inference.environments": {"remote_inference.recording.recorded_environment"},
-    "remote_inference.evaluation.policies": {"remote_inference.nodes.clients.evaluated_server"},
-    "remote_inference.evaluation.real_time": {"remote_inference.deployment.evaluated_robot"},
-    "remote_inference.nodes.start": {  # executables, one of them a robot's and one a server's
-        "remote_inference.nodes.robot.remote_inference",
-        "remote_inference.nodes.server.policy_server",
+    "remote_inference.base.nodes.start": {  # executables
+        "remote_inference.bags.nodes.bag_recorder",
+        "remote_inference.learn.nodes.belt_arm",
+        "remote_inference.learn.nodes.environment",
+        "remote_inference.learn.nodes.environment_pool",
+        "remote_inference.robot.nodes.remote_inference",
+        "remote_inference.robot.nodes.watchdog.command_watchdog",
+        "remote_inference.server.nodes.policy_server",
     },
-    "remote_inference.core.server.policy_error": {  # whose a frame of a traceback is: nothing is imported
-        f"remote_inference.{folder}" for folder in ("deployment", "nodes", "policies", "wire")
+    "remote_inference.learn.evaluation.real_time": {"remote_inference.tools.deployment.evaluated_robot"},
+    "remote_inference.server.live_weights": {"remote_inference.learn.nodes.trainer_access"},
+    "remote_inference.server.policy_error": {  # whose a frame of a traceback is: nothing is imported
+        "remote_inference.tools.deployment"
     },
 }
 
@@ -176,33 +170,34 @@ def test_what_may_be_named_above_is_still_named():
 @pytest.mark.parametrize(
     "code",
     [
-        "ADD = 'remote_inference.policies.hold:load'",
-        "ADD = 'remote_inference.policies.hold.load'",
-        "ROOM = 'remote_inference.policies.hold'",
-        "ADD = f'remote_inference.policies.hold:{NAME}'",
-        "ADD = f'remote_inference.policies.hold.{NAME}'",
+        "ADD = 'remote_inference.server.policies.hold:load'",
+        "ADD = 'remote_inference.server.policies.hold.load'",
+        "ROOM = 'remote_inference.server.policies.hold'",
+        "ADD = f'remote_inference.server.policies.hold:{NAME}'",
+        "ADD = f'remote_inference.server.policies.hold.{NAME}'",
     ],
 )
 def test_a_string_that_names_a_module_is_found(code: str, tmp_path: Path):
     path = tmp_path / "module.py"
     path.write_text(f"GROUP = 'remote_inference.policies'\n{code}\n")
-    assert named_by(path) == {"remote_inference.policies.hold"}
-    assert find_wrong_imports({"remote_inference.core.documents.registry": named_by(path)})
+    assert named_by(path) == {"remote_inference.server.policies.hold"}
+    assert find_wrong_imports({"remote_inference.base.documents.registry": named_by(path)})
 
 
-def test_whoever_reads_a_document_has_imported_what_it_may_name():
-    """Rooms add what they have to the core's registries when they are imported."""
-    rooms = {"load_contract": "wire", "parse_contract": "wire", "load_manifest": "policies"}
+def test_whoever_reads_a_document_has_imported_what_it_may_name() -> None:
+    """Packages add what they have to the registries of documents when they are imported."""
+    wanted = {"load_contract": "base.wire", "parse_contract": "base.wire", "load_manifest": "server.policies"}
+    declaring = ("remote_inference.base.contract", "remote_inference.server.manifest")
     for module, path in MODULE_FILES.items():
-        if not module.startswith("remote_inference.core"):
+        if not module.startswith(declaring):
             imported = {
                 alias.name
                 for node in ast.walk(ast.parse(path.read_text()))
                 if isinstance(node, ast.ImportFrom)
                 for alias in node.names
             }
-            for room in {rooms[name] for name in imported & set(rooms)}:
-                assert f"remote_inference.{room}" in reached_from(module), f"{module} imports no {room}"
+            for package in {wanted[name] for name in imported & set(wanted)}:
+                assert f"remote_inference.{package}" in reached_from(module), f"{module} imports no {package}"
 
 
 def reached_from(module: str) -> set[str]:
@@ -255,14 +250,6 @@ def test_a_circle_among_rooms_is_found_where_its_modules_form_none():
     assert circles_among_rooms(imports) in (["a: queue -> safety -> queue"], ["a: safety -> queue -> safety"])
 
 
-MAX_MODULES = 15
-
-
-def test_no_folder_holds_more_modules_than_one_reads_at_a_glance():
-    modules = Counter(path.parent for path in MODULE_FILES.values() if path.name != "__init__.py")
-    assert {str(folder): count for folder, count in modules.items() if count > MAX_MODULES} == {}
-
-
 def test_no_two_test_modules_share_a_name():
     """pytest imports them by name alone: of two, one is not collected in a process that knows the other."""
     paths = sorted((ROOT / "test").rglob("*.py"))
@@ -292,7 +279,9 @@ def find_borrowed_helpers(root: Path) -> list[str]:
 
 def test_helpers_of_other_folders_are_imported_by_their_full_name():
     assert find_borrowed_helpers(ROOT) == []
-    assert 'pythonpath = ["test", "tools", "benchmarks"]\n' in (ROOT / "pyproject.toml").read_text()
+    assert (
+        'pythonpath = ["test", "tools", "benchmarks", "examples"]\n' in (ROOT / "pyproject.toml").read_text()
+    )
     assert not [path for path in (ROOT / "test").rglob("conftest.py") if "sys.path" in path.read_text()]
 
 
@@ -338,24 +327,20 @@ def test_tools_and_benchmarks_import_what_is_there() -> None:
 
 def test_an_import_of_what_has_moved_is_found(tmp_path: Path) -> None:
     script = tmp_path / "old.py"
-    script.write_text("from remote_inference.core import contract, treaty\n")
-    assert find_absent_imports(script) == ["old.py: remote_inference.core.treaty"]
+    script.write_text("from remote_inference.base import contract, treaty\n")
+    assert find_absent_imports(script) == ["old.py: remote_inference.base.treaty"]
 
 
 def test_pages_stand_in_docs_but_for_those_that_every_repository_has():
     assert {path.name for path in ROOT.glob("*.md")} == {"README.md", "CONTRIBUTING.md", "SECURITY.md"}
 
 
-def test_every_folder_is_known():
-    assert {module.split(".")[1] for module in MODULE_FILES if "." in module} == set(FOLDERS)
-
-
-@pytest.mark.parametrize("path", sorted(SOURCE.glob("core/**/*.py")), ids=lambda path: path.stem)
-def test_the_core_imports_few_libraries_and_nothing_of_ros_or_torch(path: Path):
+@pytest.mark.parametrize("path", PURE, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_what_decides_imports_few_libraries_and_nothing_of_ros_or_torch(path: Path) -> None:
     libraries = {name.split(".")[0] for name in imports_of(path)} - sys.stdlib_module_names
-    assert libraries <= {"remote_inference", *CORE_LIBRARIES}
+    assert libraries <= {"remote_inference", *PURE_LIBRARIES}
     generated = {name for name in imports_of(path) if name.startswith(GENERATED)}
-    assert not generated, "messages belong to wire and nodes"
+    assert not generated, "messages belong to base.wire and the nodes"
 
 
 def test_nothing_unpickles() -> None:
@@ -364,9 +349,9 @@ def test_nothing_unpickles() -> None:
 
 
 def test_tables_are_drawn_in_one_place() -> None:
-    """One code for terminals and one for pipes: `monitoring.tables`."""
+    """One code for terminals and one for pipes: `tools.tables`."""
     drawing = [path for path in SOURCE.rglob("*.py") if {"rich.table", "tabulate"} & imports_of(path)]
-    assert drawing == [SOURCE / "monitoring" / "tables.py"]
+    assert drawing == [SOURCE / "tools" / "tables.py"]
 
 
 def test_periodic_calls_are_made_by_the_schedule() -> None:
@@ -385,7 +370,7 @@ def test_no_node_has_a_coroutine() -> None:
 
     But for what rclpy itself awaits.
     """
-    found = {path.name: names for path in SOURCE.glob("nodes/**/*.py") if (names := coroutines_of(path))}
+    found = {path.name: names for path in SOURCE.glob("*/nodes/**/*.py") if (names := coroutines_of(path))}
     assert found == {"executors.py": ["execute_or_skip"]}
 
 
@@ -434,8 +419,10 @@ def test_the_version_is_the_same_everywhere() -> None:
 def test_every_executable_has_a_script_and_an_entry_point() -> None:
     entry_points = (ROOT / "pyproject.toml").read_text()
     for name in MODULES:
-        assert f'{name} = "remote_inference.nodes.start:{name}"' in entry_points
-        assert f"from remote_inference.nodes.start import {name}" in (ROOT / "scripts" / name).read_text()
+        assert f'{name} = "remote_inference.base.nodes.start:{name}"' in entry_points
+        assert (
+            f"from remote_inference.base.nodes.start import {name}" in (ROOT / "scripts" / name).read_text()
+        )
 
 
 def test_the_demo_s_contract_allows_what_the_simulated_arm_can_do() -> None:

@@ -21,7 +21,7 @@ def clamp(value: float, bound: float) -> float:
         return bound
     return value
 """
-TEST = """from remote_inference.core.tiny import BOUND, clamp
+TEST = """from remote_inference.base.tiny import BOUND, clamp
 
 
 def test_what_is_too_much_is_clamped():
@@ -46,10 +46,9 @@ def checkout(tmp_path: Path) -> Path:
     """A package of one function with one test."""
     for name, text in {
         "pyproject.toml": "[tool.pytest.ini_options]\n",
-        "src/remote_inference/__init__.py": "",
-        "src/remote_inference/core/__init__.py": "",
-        "src/remote_inference/core/tiny.py": MODULE,
-        "test/core/test_tiny.py": TEST,
+        "src/remote_inference/base/__init__.py": "",
+        "src/remote_inference/base/tiny.py": MODULE,
+        "test/base/test_tiny.py": TEST,
         "tools/equivalent_mutants.yaml": "",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -66,25 +65,25 @@ def test_a_change_that_no_test_notices_is_shown_with_its_place(checkout: Path) -
     result = run(checkout)
     assert result.returncode == 1, result.stderr
     assert "| tiny | 6 | 5 | 0 | 1 | 0 |" in result.stdout
-    assert "core/tiny.py:5: survived\n  function: clamp\n  line: if value > bound:\n" in result.stdout
+    assert "base/tiny.py:5: survived\n  function: clamp\n  line: if value > bound:\n" in result.stdout
     assert "  becomes: if value >= bound:\n" in result.stdout
-    assert (checkout / "src/remote_inference/core/tiny.py").read_text() == MODULE
+    assert (checkout / "src/remote_inference/base/tiny.py").read_text() == MODULE
 
 
 @pytest.mark.parametrize(("explained", "code"), [(SURVIVOR, 0), (SURVIVOR + STALE, 1)])
 def test_an_explanation_holds_as_long_as_its_mutant_exists(checkout: Path, explained: str, code: int) -> None:
     (checkout / "tools" / "equivalent_mutants.yaml").write_text("tiny:" + explained)
-    (checkout / "src/remote_inference/core/tiny.py").write_text("\n\n" + MODULE)  # lines may move
+    (checkout / "src/remote_inference/base/tiny.py").write_text("\n\n" + MODULE)  # lines may move
     result = run(checkout)
     assert result.returncode == code, result.stderr
     assert f"| tiny | 6 | 5 | 1 | 0 | {code} |" in result.stdout
 
 
-def test_every_explanation_of_the_core_is_of_a_mutant_that_exists() -> None:
+def test_every_explanation_is_of_a_mutant_that_exists() -> None:
     explained = yaml.safe_load((ROOT / "tools" / "equivalent_mutants.yaml").read_text())
     in_vain = set()
     for module, entries in explained.items():
-        (path,) = (ROOT / "src" / "remote_inference" / "core").rglob(f"{module}.py")
+        (path,) = (ROOT / "src" / "remote_inference").rglob(f"{module}.py")
         known = {mutant.identity for mutant in find_mutants(path.read_text())}
         in_vain |= {
             identity
@@ -96,7 +95,7 @@ def test_every_explanation_of_the_core_is_of_a_mutant_that_exists() -> None:
 
 
 def test_no_mutant_is_tried_with_tests_that_fail(checkout: Path) -> None:
-    (checkout / "test/core/test_tiny.py").write_text("def test_fails():\n    assert False\n")
+    (checkout / "test/base/test_tiny.py").write_text("def test_fails():\n    assert False\n")
     result = run(checkout)
     assert result.returncode == 1
     assert "no mutant was tried" in result.stderr

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from remote_inference.monitoring.health import PAGE
-from remote_inference.monitoring.metrics import ServerMetrics
-from remote_inference.monitoring.snapshot import ServerSnapshot
-from remote_inference.paths import share_path
+from remote_inference.base.paths import share_path
+from remote_inference.server.monitoring.health import PAGE
+from remote_inference.server.monitoring.metrics import ServerMetrics
+from remote_inference.server.monitoring.snapshot import ServerSnapshot
 
 ROOT = Path(__file__).parents[2]
 DASHBOARD = ROOT / "config" / "grafana_dashboard.json"
@@ -76,5 +76,6 @@ def test_the_dashboard_s_panels_have_ids_of_their_own_and_do_not_overlap() -> No
 
 
 def test_page_and_dashboard_are_installed() -> None:
-    assert PAGE.read_bytes() == (ROOT / "src" / "remote_inference" / "monitoring" / PAGE.name).read_bytes()
+    source = ROOT / "src" / "remote_inference" / "server" / "monitoring" / PAGE.name
+    assert PAGE.read_bytes() == source.read_bytes()
     assert share_path("config", DASHBOARD.name).read_bytes() == DASHBOARD.read_bytes()

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from remote_inference.core.contract.contract import load_contract
-from remote_inference.core.robot.config import RobotConfig
+from remote_inference.base.contract.contract import load_contract
+from remote_inference.robot.config import RobotConfig
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "config" / "robots"

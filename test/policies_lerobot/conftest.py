@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from remote_inference.core.policy import Policy
+from remote_inference.base.policy import Policy
 
 if not any(distribution.name == "lerobot" for distribution in distributions()):
     collect_ignore_glob = ["test_*.py"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from remote_inference.core.policy import (
+from remote_inference.base.policy import (
     Continuation,
     PastStep,
     Policy,
@@ -18,8 +18,8 @@ from remote_inference.core.policy import (
     PolicyObservation,
     ServingMode,
 )
-from remote_inference.core.server.manifest.manifest import Manifest
-from remote_inference.core.server.probe import find_serving_mode, require_batches_to_agree
+from remote_inference.server.manifest.manifest import Manifest
+from remote_inference.server.warmup import find_serving_mode, require_batches_to_agree
 from support.device import BATCH_ROUNDING, DEVICE
 from support.lerobot.direct import NOISE, Direct, ask, noise, observe
 from support.lerobot.tiny_policies import BUILDERS, CAMERA, CHUNK, JOINTS, Built, build_diffusion, size_of

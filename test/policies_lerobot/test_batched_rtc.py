@@ -14,9 +14,9 @@ import torch
 from lerobot.configs import RTCAttentionSchedule
 from lerobot.policies.rtc import RTCConfig, RTCProcessor
 
-from remote_inference.core.policy import Policy, PolicyObservation
-from remote_inference.policies.lerobot.processors import LeRobotInput
-from remote_inference.policies.lerobot.rtc import BatchRTC
+from remote_inference.base.policy import Policy, PolicyObservation
+from remote_inference.server.policies.lerobot.policy import BatchRTC
+from remote_inference.server.policies.lerobot.processors import LeRobotInput
 from support.device import BATCH_ROUNDING
 from support.lerobot.direct import Direct, observe
 from support.lerobot.tiny_policies import CHUNK, JOINTS, Built

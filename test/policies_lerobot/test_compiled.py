@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from remote_inference.core.policy import Policy, PolicyObservation
+from remote_inference.base.policy import Policy, PolicyObservation
 from support.device import BATCH_ROUNDING
 from support.lerobot.direct import ask, observe
 from support.lerobot.tiny_policies import JOINTS, Built, size_of

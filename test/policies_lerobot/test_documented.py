@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from remote_inference.core.policy import Policy, PolicyError, ServingMode
-from remote_inference.core.server.probe import find_serving_mode
-from remote_inference.policies.lerobot.families import FAMILIES, WITHOUT_CHUNKS
+from remote_inference.base.policy import Policy, PolicyError, ServingMode
+from remote_inference.server.policies.lerobot.checkpoint import FAMILIES, WITHOUT_CHUNKS
+from remote_inference.server.warmup import find_serving_mode
 from support.lerobot.tiny_policies import Built
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "lerobot.md").read_text()

@@ -17,8 +17,8 @@ from lerobot.policies.factory import make_pre_post_processors
 from lerobot.utils.feature_utils import dataset_to_policy_features
 from torch.utils.data import DataLoader
 
-from remote_inference.cli import main
-from remote_inference.recording.export.control_tick import Phase
+from remote_inference.bags.export.format import Phase
+from remote_inference.tools.cli import main
 from support.builders import CAMERA
 from support.recording.picked_run import (
     COMMANDED_FROM,

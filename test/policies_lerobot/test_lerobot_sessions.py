@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from remote_inference.core.admission import judge
-from remote_inference.core.exchange import ImageFeature
-from remote_inference.core.policy import Policy, PolicyError, PolicyObservation
+from remote_inference.base.admission import judge
+from remote_inference.base.exchange import ImageFeature
+from remote_inference.base.policy import Policy, PolicyError, PolicyObservation
 from support.builders import make_offer, make_terms
 from support.device import BATCH_ROUNDING
 from support.lerobot.direct import Direct, ask, observe
@@ -110,9 +110,9 @@ def test_a_prefix_refers_to_the_state_of_the_new_observation(built: dict[str, Bu
 
 def test_what_a_robot_sends_is_checked(built: dict[str, Built], pi0: Policy) -> None:
     processors = pi0.make_processors()
-    with pytest.raises(PolicyError, match=r"state: expected shape \(3,\), found \(4,\)"):
+    with pytest.raises(PolicyError, match=r"state: found shape \[4\], expected \[3\]"):
         processors.pre(at(observe(1), 1.0, 2.0, 3.0, 4.0))
     with pytest.raises(PolicyError, match=r"observation\.images\.front: missing; found \[\]"):
         processors.pre(replace(observe(1), images={}))
-    with pytest.raises(PolicyError, match=r"prefix_robot: expected shape \[rows, 3\], found \[2, 4\]"):
+    with pytest.raises(PolicyError, match=r"prefix_robot: found shape \[2, 4\], expected \[actions, 3\]"):
         processors.pre(replace(observe(1), prefix_robot=np.zeros((2, 4), np.float32)))

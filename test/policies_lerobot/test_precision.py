@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from remote_inference.core.policy import Policy, PolicyError
+from remote_inference.base.policy import Policy, PolicyError
 from support.lerobot.direct import NOISE, Direct, ask, noise, observe
 from support.lerobot.tiny_policies import BUILDERS, Built, size_of
 

@@ -21,7 +21,7 @@ from huggingface_hub import constants
 from lerobot.policies.pretrained import PreTrainedPolicy
 from safetensors.torch import load_file, save_file
 
-from remote_inference.core.policy import DeviceError, PolicyError
+from remote_inference.base.policy import DeviceError, PolicyError
 from support.lerobot.tiny_policies import BUILDERS, Built
 
 LOADS_STRICTLY = pytest.mark.parametrize("kind", list(BUILDERS))
@@ -267,8 +267,8 @@ import json, os, sys
 REACHING = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto", "socket.sendmsg")
 reached = []
 sys.addaudithook(lambda event, details: event in REACHING and reached.append((event, str(details))))
-from remote_inference.core.server.manifest.manifest import ModelSource
-from remote_inference.policies import load_policy
+from remote_inference.server.manifest.manifest import ModelSource
+from remote_inference.server.policies import load_policy
 source = ModelSource(**json.loads({source!r}))
 policy = load_policy(source)
 policy.make_processors()

@@ -17,10 +17,10 @@ import yaml
 from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import Float64MultiArray
 
-from remote_inference.core.policy import PolicyObservation
-from remote_inference.core.server.manifest.manifest import load_manifest
-from remote_inference.recording.requests.captures import Capture, load_capture
-from remote_inference.wire.request_decoder import RequestDecoder
+from remote_inference.base.policy import PolicyObservation
+from remote_inference.server.captures.captures import Capture, load_capture
+from remote_inference.server.manifest.manifest import load_manifest
+from remote_inference.server.requests.request_decoder import RequestDecoder
 from support.device import DEVICE
 from support.lerobot.direct import Direct
 from support.lerobot.tiny_policies import BUILDERS, CAMERA, JOINTS, VARIANTS, Built, size_of

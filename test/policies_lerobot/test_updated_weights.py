@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from remote_inference.core.policy import Policy, UpdatablePolicy
-from remote_inference.weights import WeightSender
+from remote_inference.base.policy import Policy, UpdatablePolicy
+from remote_inference.learn.weights import WeightSender
 from support.lerobot.direct import ask, observe
 from support.lerobot.tiny_policies import BUILDERS, Built, size_of
 from support.weights.weight_models import Served

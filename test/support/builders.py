@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference.core import admission
-from remote_inference.core.admission import ServerTerms
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.documents.document import parse_document
-from remote_inference.core.exchange import Chunk, Request, SessionOffer
-from remote_inference.core.policy import (
+from remote_inference.base import admission
+from remote_inference.base.admission import ServerTerms
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.documents.document import parse_document
+from remote_inference.base.exchange import Chunk, Request, SessionOffer
+from remote_inference.base.policy import (
     Continuation,
     Float32Array,
     PolicyError,
     PolicyObservation,
     PolicySpec,
 )
-from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.queue.plan import ChunkSource
+from remote_inference.robot.config import RobotConfig
+from remote_inference.robot.queue.plan import ChunkSource
 
 JOINTS = ("shoulder", "elbow")
 FLOAT64_MULTI_ARRAY = "std_msgs/msg/Float64MultiArray"

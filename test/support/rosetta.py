@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Contracts of the shapes that rosetta publishes, and drafts of them that are filled in."""
+"""Contracts of the shapes that rosetta publishes, and the contracts generated of them, filled in."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.documents.document import DocumentError, parse_document
-from remote_inference.core.documents.marks import FILL_IN
-from remote_inference.core.drafts.draft import Draft
-from remote_inference.core.drafts.rosetta import from_rosetta
-from remote_inference.core.drafts.rosetta_document import read_rosetta
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.contract.generated import GeneratedContract
+from remote_inference.base.documents.document import FILL_IN, DocumentError, parse_document
+from remote_inference.tools.contracts.rosetta.document import read_rosetta
+from remote_inference.tools.contracts.rosetta.importer import from_rosetta
 
 FILE = "bench.yaml"
 JOINTS = "sensor_msgs/msg/JointState"
@@ -124,7 +123,7 @@ def base() -> dict[str, Any]:
     }
 
 
-def begin(document: Any) -> Draft:
+def begin(document: Any) -> GeneratedContract:
     return from_rosetta(read_rosetta(yaml.safe_dump(document, sort_keys=False), FILE))
 
 
@@ -136,16 +135,16 @@ def refusal(document: Any) -> str:
     return str(caught.value)
 
 
-def places(draft: Draft) -> list[str]:
-    return [line.partition(": ")[0] for line in draft.marks]
+def places(generated: GeneratedContract) -> list[str]:
+    return [line.partition(": ")[0] for line in generated.marks]
 
 
 NUMBERS = {"min": -1.0, "max": 1.0, "max_velocity": 2.0}
 FILLED_IN = NUMBERS | {"kind": "velocity"}  # left out it were a position, which has to be measured
 
 
-def filled_in(draft: Draft, known: dict[str, Any]) -> dict[str, Any]:
-    """Return the content of a draft. known: values by place; limits have some, if it names none."""
+def filled_in(generated: GeneratedContract, known: dict[str, Any]) -> dict[str, Any]:
+    """Return the content, filled in. known: values by place; limits have some, if it names none."""
 
     def fill_in(content: Any, place: str) -> Any:
         if isinstance(content, str) and content.startswith(FILL_IN):
@@ -156,10 +155,10 @@ def filled_in(draft: Draft, known: dict[str, Any]) -> dict[str, Any]:
             return [fill_in(item, f"{place}.{index}") for index, item in enumerate(content)]
         return content
 
-    content = fill_in(yaml.safe_load(draft.to_yaml()), "")
+    content = fill_in(yaml.safe_load(generated.to_yaml()), "")
     assert isinstance(content, dict)
     return content
 
 
-def complete(draft: Draft, known: dict[str, Any]) -> Contract:
-    return parse_document(filled_in(draft, known), Contract, "filled in")
+def complete(generated: GeneratedContract, known: dict[str, Any]) -> Contract:
+    return parse_document(filled_in(generated, known), Contract, "filled in")

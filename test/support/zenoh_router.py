@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ament_index_python.packages import get_package_prefix
 
-from remote_inference.deployment.zenoh_config import Endpoint, router_settings
+from remote_inference.tools.deployment.zenoh_config import Endpoint, router_settings
 from support.free_ports import free_port
 
 RMW = "rmw_zenoh_cpp"

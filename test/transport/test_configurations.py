@@ -14,7 +14,7 @@ import json5
 import pytest
 import zenoh
 
-from remote_inference.deployment import bringup, zenoh_config
+from remote_inference.tools.deployment import bringup, zenoh_config
 from support import zenoh_router
 from support.free_ports import free_port
 from support.transport.engine import CONFIG, configuration, opened
@@ -87,7 +87,8 @@ def test_the_configurations_are_installed(no_zenoh_settings: None) -> None:
 
 @pytest.mark.parametrize("router", ["tcp/localhost:7447", "tls/gateway.example.org:7447", "quic/[::1]:7448"])
 def test_the_engine_accepts_every_override_that_a_launch_sets(router: str) -> None:
-    text = bringup.environment(zenoh_config.RMW, router)[zenoh_config.OVERRIDE_VARIABLE]
+    node = bringup.with_middleware(bringup.Process("remote_inference", "node"), zenoh_config.RMW, router)
+    text = node.environment[zenoh_config.OVERRIDE_VARIABLE]
     config = configuration(CONFIG / "session.json5", zenoh_config.parse_overrides(text))
     assert json.loads(config.get_json("connect/endpoints")) == [router]
     assert json.loads(config.get_json("mode")) == ("client" if "example" in router else "peer")

@@ -14,9 +14,9 @@ import pytest
 import zenoh
 from zenoh import CongestionControl, Priority
 
-from remote_inference.deployment import zenoh_config
-from remote_inference.paths import share_path
-from remote_inference.wire.qos import CHUNK_TOPIC, EXECUTED_TOPIC, OBSERVATION_TOPIC
+from remote_inference.base.paths import share_path
+from remote_inference.base.wire.qos import CHUNK_TOPIC, EXECUTED_TOPIC, OBSERVATION_TOPIC
+from remote_inference.tools.deployment import zenoh_config
 from support.free_ports import free_port
 from support.transport.engine import (
     ROUTER,

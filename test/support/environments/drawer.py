@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.core.environment import (
+from remote_inference.base.policy import Float32Array, PolicyObservation, PolicySpec
+from remote_inference.learn.environment import (
     ActionSpec,
     EnvError,
     EnvironmentObservation,
@@ -24,7 +25,6 @@ from remote_inference.core.environment import (
     Step,
     check_action,
 )
-from remote_inference.core.policy import Float32Array, PolicyObservation, PolicySpec
 
 STATE, FRONT = "observation.state", "observation.images.front"
 OPEN, STUCK = 0.9, -0.75  # positions of `pull`

@@ -7,8 +7,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from remote_inference.environments.slot_pool import SlotPool
-from remote_inference.rollouts import LocalTransport
+from remote_inference.learn.environments.slot_pool import SlotPool
+from remote_inference.learn.rollouts import LocalTransport
 from support.environments.drawer import Drawer
 
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from remote_inference.core.environment import EnvironmentObservation
+from remote_inference.learn.environment import EnvironmentObservation
 from support.environments.drawer import Drawer
 
 

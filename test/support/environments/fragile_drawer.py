@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from remote_inference.core.environment import EnvironmentObservation
+from remote_inference.learn.environment import EnvironmentObservation
 from support.environments.drawer import Drawer
 
 

@@ -9,9 +9,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from remote_inference.core.environment import Environment
-from remote_inference.gateways.hud.episode import HudEnvironment
-from remote_inference.gateways.hud.server import HudServer
+from remote_inference.learn.environment import Environment
+from remote_inference.learn.hud.episode import HudEnvironment
+from remote_inference.learn.hud.server import HudServer
 from support.waiting import DEADLINE_S
 
 

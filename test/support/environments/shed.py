@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.core.environment import (
+from remote_inference.learn.environment import (
     ActionSpec,
     EnvError,
     EnvironmentObservation,

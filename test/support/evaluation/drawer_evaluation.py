@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from remote_inference.evaluation import (
+from remote_inference.learn.evaluation import (
     EpisodeResult,
     Evaluation,
     ResultsFolder,

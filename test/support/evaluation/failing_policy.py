@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference.core.policy import Float32Array, PolicyError, PolicyObservation, PolicySpec, ServingMode
+from remote_inference.base.policy import Float32Array, PolicyError, PolicyObservation, PolicySpec, ServingMode
 from support.environments.drawer import CHUNK, PullPolicy
 
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from remote_inference.core.policy import Float32Array, PolicyObservation
+from remote_inference.base.policy import Float32Array, PolicyObservation
 from support.environments.drawer import PullPolicy
 
 HANG_S = 60.0

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.core.environment import EnvError, EnvironmentObservation, Metrics, Step
+from remote_inference.learn.environment import EnvError, EnvironmentObservation, Metrics, Step
 from support.environments.drawer import Drawer
 
 

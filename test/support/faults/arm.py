@@ -22,8 +22,8 @@ from typing import Any
 from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import Float64MultiArray
 
+from remote_inference.base.wire.sensors.content_time import stamp_ns
 from remote_inference.msg import ExecutedAction
-from remote_inference.wire.sensors.stamps import stamp_ns
 from support.faults.judge import (
     FPS,
     GAP_S,

@@ -16,9 +16,9 @@ import numpy as np
 from geometry_msgs.msg import PoseStamped, TwistStamped
 from std_msgs.msg import Bool
 
+from remote_inference.base.wire.qos import SENSOR_QOS
+from remote_inference.base.wire.sensors.content_time import stamp_ns
 from remote_inference.msg import ExecutedAction
-from remote_inference.wire.qos import SENSOR_QOS
-from remote_inference.wire.sensors.stamps import stamp_ns
 from support.faults.watched_arm import WatchedArm
 from support.nodes.echo_policy import ECHO
 from support.nodes.pose_messages import message_of, pose_of

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from remote_inference.core.policy import Float32Array
-from remote_inference.core.server.manifest.manifest import ModelSource
+from remote_inference.base.policy import Float32Array
+from remote_inference.server.manifest.manifest import ModelSource
 from support.faults.ramp_policy import WAY
 from support.nodes.offset_policy import OffsetPolicy
 from support.nodes.rig import CONTRACT

@@ -17,9 +17,9 @@ from rclpy._rclpy_pybind11 import InvalidHandle
 from rclpy.publisher import Publisher
 from rclpy.subscription import Subscription
 
+from remote_inference.base.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, LATCHED_QOS, OBSERVATION_TOPIC
 from remote_inference.msg import ActionChunk, Observation, ServerStatus
 from remote_inference.srv import CloseSession, GetStatus, OpenSession, ResetSession
-from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, LATCHED_QOS, OBSERVATION_TOPIC
 from support.faults.arm import NAMES, POLICY
 from support.nodes.rig import DEADLINE_S, Rig
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from typing_extensions import Self
 
-from remote_inference.deployment.bringup import Process
+from remote_inference.tools.deployment.bringup import Process
 from support.waiting import DEADLINE_S, process_state, read_line, wait_until
 
 POLL_S = 0.05

@@ -16,9 +16,9 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory
 
-from remote_inference.deployment import bringup
+from remote_inference.base.wire.qos import WATCHDOG_TOPIC
 from remote_inference.msg import WatchdogState
-from remote_inference.wire.qos import WATCHDOG_TOPIC
+from remote_inference.tools.deployment import bringup
 from support.importable import python_path
 from support.machine_stalls import MachineStalls
 from support.nodes.echo_policy import ECHO

@@ -17,7 +17,7 @@ from lerobot.policies.rtc import RTCConfig, reanchor_relative_rtc_prefix
 from lerobot.policies.utils import prepare_observation_for_inference
 from lerobot.processor import NormalizerProcessorStep, RelativeActionsProcessorStep
 
-from remote_inference.core.policy import Float32Array, PastStep, Policy, PolicyObservation, Processors
+from remote_inference.base.policy import Float32Array, PastStep, Policy, PolicyObservation, Processors
 from support.device import DEVICE
 from support.lerobot.tiny_policies import CAMERA, CHUNK, JOINTS, Built, give_weights
 

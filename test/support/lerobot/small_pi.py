@@ -10,9 +10,9 @@ from typing import Any
 import lerobot.policies.pi0.modeling_pi0 as pi0
 import lerobot.policies.pi05.modeling_pi05 as pi05
 
-from remote_inference.core.policy import Policy
-from remote_inference.core.server.manifest.manifest import ModelSource
-from remote_inference.policies import lerobot
+from remote_inference.base.policy import Policy
+from remote_inference.server.manifest.manifest import ModelSource
+from remote_inference.server.policies import lerobot
 
 
 def load(source: ModelSource) -> Policy:

@@ -25,9 +25,9 @@ from transformers import (
     SmolVLMVideoProcessor,
 )
 
-from remote_inference.core.policy import Policy
-from remote_inference.core.server.manifest.manifest import ModelSource
-from remote_inference.policies import load_policy
+from remote_inference.base.policy import Policy
+from remote_inference.server.manifest.manifest import ModelSource
+from remote_inference.server.policies import load_policy
 from support.device import DEVICE
 from support.lerobot.small_pi import shrink_pi
 

@@ -11,16 +11,16 @@ from pathlib import Path
 
 from sensor_msgs.msg import JointState
 
-from remote_inference.msg import ActionChunk, ExecutedAction, Observation, ServerStatus
-from remote_inference.recording.bags.bag_records import BagTopic
-from remote_inference.recording.bags.bag_writer import BagWriter
-from remote_inference.wire.qos import (
+from remote_inference.bags.storage.bag_records import BagTopic
+from remote_inference.bags.storage.bag_writer import BagWriter
+from remote_inference.base.wire.qos import (
     CHUNK_TOPIC,
     EXECUTED_QOS,
     EXECUTED_TOPIC,
     OBSERVATION_TOPIC,
     SENSOR_QOS,
 )
+from remote_inference.msg import ActionChunk, ExecutedAction, Observation, ServerStatus
 from support.nodes.rig import DEEP_LATCHED_QOS, DEEP_QOS, Rig
 
 TYPES: Mapping[str, type] = {

@@ -16,8 +16,8 @@ from pathlib import Path
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
 
+from remote_inference.base.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
 from remote_inference.msg import ActionChunk, Observation
-from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
 
 TIMEOUT_S = 120.0
 

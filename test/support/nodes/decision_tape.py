@@ -13,19 +13,19 @@ from typing import Any
 from rclpy.serialization import deserialize_message
 from std_msgs.msg import Float64MultiArray
 
-from remote_inference.msg import ActionChunk, Decisions, ExecutedAction, Observation
-from remote_inference.recording.bags.bag_records import BagTopic
-from remote_inference.recording.bags.bag_writer import BagWriter
-from remote_inference.recording.decisions.replay import replay_decisions
-from remote_inference.recording.decisions.report import Report
-from remote_inference.wire.decisions import DecisionDecoder
-from remote_inference.wire.qos import (
+from remote_inference.bags.decisions.comparison import Report
+from remote_inference.bags.decisions.replay import replay_decisions
+from remote_inference.bags.storage.bag_records import BagTopic
+from remote_inference.bags.storage.bag_writer import BagWriter
+from remote_inference.base.wire.qos import (
     CHUNK_TOPIC,
     DECISIONS_TOPIC,
     EXECUTED_QOS,
     EXECUTED_TOPIC,
     OBSERVATION_TOPIC,
 )
+from remote_inference.msg import ActionChunk, Decisions, ExecutedAction, Observation
+from remote_inference.robot.decisions import DecisionDecoder
 from support.nodes.rig import DEEP_LATCHED_QOS, DEEP_QOS, Rig
 
 ENOUGH = 5  # ticks that are compared: a test may be short, and its process may discover the topics late

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from remote_inference.core.server.manifest.manifest import ModelSource
-from remote_inference.policies.hold import HoldPolicy
+from remote_inference.server.manifest.manifest import ModelSource
+from remote_inference.server.policies.hold import HoldPolicy
 from support.importable import python_path
 from support.nodes.rig import Rig, write_manifest
 

@@ -10,12 +10,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from remote_inference.paths import share_path
+from remote_inference.base.paths import share_path
 from support.nodes.rig import write_contract, write_manifest
 
 
 def start(
-    executable: str, folder: Path, program: Sequence[str] = ("-m", "remote_inference.nodes.start")
+    executable: str, folder: Path, program: Sequence[str] = ("-m", "remote_inference.base.nodes.start")
 ) -> subprocess.Popen[str]:
     """Start an executable with what it needs in a folder; its output comes through a pipe."""
     parameters = {

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference.core.policy import DeviceLostError, Float32Array
-from remote_inference.deployment import bringup
-from remote_inference.policies.hold import HoldPolicy
+from remote_inference.base.policy import DeviceLostError, Float32Array
+from remote_inference.server.policies.hold import HoldPolicy
+from remote_inference.tools.deployment import bringup
 
 FAULT_FILE = "FAULT_FILE"  # environment variable: path of the file that names the present fault
 POLL_S = 0.02
@@ -85,7 +85,7 @@ def spoil(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    from remote_inference.nodes.server import policy_server
+    from remote_inference.server.nodes import policy_server
 
     spoil(Path(os.environ[FAULT_FILE]))
     sys.exit(policy_server.main(sys.argv))

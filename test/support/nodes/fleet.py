@@ -13,10 +13,10 @@ import numpy as np
 from rclpy.publisher import Publisher
 from sensor_msgs.msg import CompressedImage
 
+from remote_inference.base.wire import encode_jpeg
+from remote_inference.base.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
 from remote_inference.msg import ActionChunk, Observation
 from remote_inference.srv import CloseSession, OpenSession
-from remote_inference.wire import encode_jpeg
-from remote_inference.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
 from support.nodes.rig import FEATURE, JOINTS, RETRY_S, Rig
 
 SERVER = "/policy_server"

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference.core.policy import Float32Array, PolicyError, PolicySpec
-from remote_inference.core.server.manifest.manifest import ModelSource
+from remote_inference.base.policy import Float32Array, PolicyError, PolicySpec
+from remote_inference.server.manifest.manifest import ModelSource
 from support.nodes.rig import DEADLINE_S, FEATURE, JOINTS
 from support.nodes.state_processors import StateProcessors
 

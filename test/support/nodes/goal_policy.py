@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from remote_inference.core.policy import Float32Array, PolicySpec
-from remote_inference.core.server.manifest.manifest import ModelSource
+from remote_inference.base.policy import Float32Array, PolicySpec
+from remote_inference.server.manifest.manifest import ModelSource
 from support.nodes.state_processors import StateProcessors
 
 CHUNK_SIZE = 30

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from remote_inference.core.policy import Float32Array, PolicyObservation, PolicySpec
-from remote_inference.core.server.manifest.manifest import ModelSource
+from remote_inference.base.policy import Float32Array, PolicyObservation, PolicySpec
+from remote_inference.server.manifest.manifest import ModelSource
 from support.nodes.rig import FEATURE, JOINTS
 
 OBSERVATION_STEPS = 3

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from remote_inference.core.policy import Float32Array, PolicySpec
+from remote_inference.base.policy import Float32Array, PolicySpec
 from support.nodes.rig import FEATURE, JOINTS
 from support.nodes.state_processors import StateProcessors
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from remote_inference.core.policy import Continuation, Float32Array, PolicyObservation, PolicySpec
-from remote_inference.core.server.manifest.manifest import ModelSource
+from remote_inference.base.policy import Continuation, Float32Array, PolicyObservation, PolicySpec
+from remote_inference.server.manifest.manifest import ModelSource
 from support.environments.drawer import CHUNK, FRONT
 
 NAMES = ("turn", "pull")

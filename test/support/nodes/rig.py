@@ -33,11 +33,11 @@ from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
-from remote_inference.deployment import bringup
-from remote_inference.deployment.process_group import ProcessGroup
+from remote_inference.base.wire.qos import EXECUTED_QOS, EXECUTED_TOPIC, SENSOR_QOS, STATE_TOPIC
 from remote_inference.msg import ClientState, ExecutedAction
 from remote_inference.srv import GetStatus, OpenSession
-from remote_inference.wire.qos import EXECUTED_QOS, EXECUTED_TOPIC, SENSOR_QOS, STATE_TOPIC
+from remote_inference.tools.deployment import bringup
+from remote_inference.tools.deployment.process_group import ProcessGroup
 from support.nodes import warm_start
 
 DEADLINE_S = 30.0

@@ -22,7 +22,7 @@ class ServeVerb:
         self._log = folder / "serve.log"
         self._statuses: list[ServerStatus] = []
         rig.subscribe(ServerStatus, "/policy_server/status", self._statuses.append, DEEP_LATCHED_QOS)
-        command = [sys.executable, "-m", "remote_inference.cli", "serve", *map(str, arguments)]
+        command = [sys.executable, "-m", "remote_inference.tools.cli", "serve", *map(str, arguments)]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from remote_inference.core.server.manifest.manifest import ModelSource
+from remote_inference.server.manifest.manifest import ModelSource
 from support.nodes.offset_policy import OffsetPolicy
 
 CHUNK_SIZE = 20

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from remote_inference.core.policy import Float32Array, PolicyObservation
+from remote_inference.base.policy import Float32Array, PolicyObservation
 
 
 class StateProcessors:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference.core.policy import Continuation, Float32Array, PolicyObservation, PolicySpec
-from remote_inference.core.server.manifest.manifest import ModelSource
+from remote_inference.base.policy import Continuation, Float32Array, PolicyObservation, PolicySpec
+from remote_inference.server.manifest.manifest import ModelSource
 from support.nodes.rig import FEATURE, JOINTS
 
 OBSERVATION_STEPS = 2

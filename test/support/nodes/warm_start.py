@@ -26,11 +26,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, cast
 
-from remote_inference.deployment import bringup
-from remote_inference.deployment.end_with_parent import PR_SET_PDEATHSIG
-from remote_inference.nodes.start import MODULES, start
+from remote_inference.base.nodes.start import MODULES, start
+from remote_inference.tools.deployment import bringup
+from remote_inference.tools.deployment.end_with_parent import PR_SET_PDEATHSIG
 
-STARTER = "remote_inference.nodes.start"
+STARTER = "remote_inference.base.nodes.start"
 
 # What a node reads while it is imported, or the loader before it runs.
 READ_EARLY = ("LD_PRELOAD", "LD_LIBRARY_PATH")

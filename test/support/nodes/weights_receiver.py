@@ -11,10 +11,10 @@ import sys
 
 from rclpy.node import Node
 
-from remote_inference.nodes.runtime import run_node
-from remote_inference.nodes.schedule import Schedule
-from remote_inference.nodes.server.trainer_links import TrainerLinks
-from remote_inference.weights.live import LiveWeights
+from remote_inference.base.nodes.runtime import run_node
+from remote_inference.base.nodes.timers import TimerSchedule
+from remote_inference.learn.nodes.trainer_access import TrainerLinks
+from remote_inference.learn.weights.live import LiveWeights
 from support.nodes.ros_weights import make_tensors
 
 APPLY_PERIOD_S = 0.01
@@ -26,7 +26,7 @@ class Receiver(Node):
     def __init__(self) -> None:
         super().__init__("receiver")
         self.exit_code: int | None = None
-        self.schedule = Schedule()
+        self.schedule = TimerSchedule()
         self.declare_parameter("executor", "events")
         links = TrainerLinks(self, self.schedule)
         tell = self.get_logger().info

@@ -11,10 +11,17 @@ import os
 import sys
 import time
 
-from remote_inference.nodes.clients.weights_link import connect
-from remote_inference.weights.frames import SENDER_BYTES, Kind, pack_frame, pack_part, read_frame
-from remote_inference.weights.header import pack_header, read_welcome
-from remote_inference.weights.ledger import Ledger, SenderConfig
+from remote_inference.learn.nodes.weights_link import connect
+from remote_inference.learn.weights.frames import (
+    SENDER_BYTES,
+    Kind,
+    pack_frame,
+    pack_header,
+    pack_part,
+    read_frame,
+    read_welcome,
+)
+from remote_inference.learn.weights.ledger import Ledger, SenderConfig
 from support.nodes.ros_weights import DEADLINE_S, make_tensors
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from support.policies.remote_peers import CHUNK_SIZE, PeerProcess
-from support.policies.stock_openpi import CHUNK_SIZE as STOCK_CHUNK_SIZE
-from support.policies.stock_openpi import WIRE as STOCK_WIRE
+from support.policies.stock_openpi import CHUNK_SIZE as STOCK_CHUNK_SIZE, WIRE as STOCK_WIRE
 
 FEATURE = "observation.images.camera"
 NAMES = ("shoulder", "elbow")

@@ -13,18 +13,18 @@ from builtin_interfaces.msg import Time
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 
-from remote_inference.core.exchange import Chunk
-from remote_inference.core.robot.journal import Entry
-from remote_inference.core.robot.safety.effects import SendRequest
-from remote_inference.core.robot.tick import Tick
+from remote_inference.bags.storage.bag_records import BagTopic
+from remote_inference.bags.storage.bag_writer import BagWriter
+from remote_inference.base.exchange import Chunk
+from remote_inference.base.wire import chunk_to_message, make_command_writer, observation_to_message
+from remote_inference.base.wire.arrays import bytes_field
+from remote_inference.base.wire.observation import ReadyImage
 from remote_inference.msg import Decisions
-from remote_inference.nodes.robot.telemetry import ExecutedTick, executed_message
-from remote_inference.recording.bags.bag_records import BagTopic
-from remote_inference.recording.bags.bag_writer import BagWriter
-from remote_inference.wire import chunk_to_message, make_command_writer, observation_to_message
-from remote_inference.wire.arrays import bytes_field
-from remote_inference.wire.decisions import DecisionEncoder
-from remote_inference.wire.history import ReadyImage
+from remote_inference.robot.decisions import DecisionEncoder
+from remote_inference.robot.journal import Entry
+from remote_inference.robot.nodes.telemetry import ExecutedTick, executed_message
+from remote_inference.robot.safety.effects import SendRequest
+from remote_inference.robot.tick import Tick
 from support.robot.simulation import World
 
 NS = "/robot_1"

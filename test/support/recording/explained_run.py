@@ -14,8 +14,8 @@ import numpy as np
 from PIL import Image
 from sensor_msgs.msg import CompressedImage
 
+from remote_inference.base.wire.images.images import image_to_message
 from remote_inference.msg import ClientState, ExecutedAction, Observation, WatchdogState
-from remote_inference.wire.images.images import image_to_message
 from support.builders import JOINTS, contract_document
 from support.recording.synthetic_run import NS, Recording, jpeg
 

@@ -22,10 +22,9 @@ from pathlib import Path
 from rclpy.serialization import serialize_message
 from std_msgs.msg import UInt64
 
-from remote_inference.recording.bags import split_file
-from remote_inference.recording.bags.bag_records import BagTopic
-from remote_inference.recording.bags.bag_writer import BagWriter
-from remote_inference.recording.bags.disk_budget import BagLimits
+from remote_inference.bags.storage import split_file
+from remote_inference.bags.storage.bag_records import BagTopic
+from remote_inference.bags.storage.bag_writer import BagLimits, BagWriter
 
 TOPIC = "/count"
 LATEST_S = 0.15

@@ -18,10 +18,10 @@ from rclpy.time import Time
 from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import Header
 
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.documents.document import parse_document
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.documents.document import parse_document
+from remote_inference.base.wire.images.images import image_to_message
 from remote_inference.msg import ClientState, ExecutedAction
-from remote_inference.wire.images.images import image_to_message
 from support.builders import JOINTS, contract_document
 from support.recording.synthetic_run import START_NS, Recording
 

@@ -11,11 +11,11 @@ from typing import Any
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage
 
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.documents.document import parse_document
+from remote_inference.bags.storage.bag_records import BagTopic
+from remote_inference.bags.storage.bag_writer import BagWriter
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.documents.document import parse_document
 from remote_inference.msg import ClientState
-from remote_inference.recording.bags.bag_records import BagTopic
-from remote_inference.recording.bags.bag_writer import BagWriter
 from support.builders import contract_document, make_config
 from support.recording.decision_bag import NS, OWN, Message, SimulatedRecorder
 from support.recording.synthetic_run import jpeg

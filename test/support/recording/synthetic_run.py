@@ -16,9 +16,9 @@ from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage, JointState
 from std_msgs.msg import Float64MultiArray
 
+from remote_inference.bags.storage.bag_records import BagTopic
+from remote_inference.bags.storage.bag_writer import BagWriter
 from remote_inference.msg import ActionChunk, ClientState, ExecutedAction, Observation
-from remote_inference.recording.bags.bag_records import BagTopic
-from remote_inference.recording.bags.bag_writer import BagWriter
 
 NS = "/arm"
 JOINTS = ["shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex", "wrist_roll", "gripper"]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from builtin_interfaces.msg import Time
 
-from remote_inference.core.contract.contract import Contract
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.wire import make_command_writer
 from remote_inference.msg import WatchdogState
-from remote_inference.wire import make_command_writer
 from support.builders import make_config
 from support.recording.decision_bag import NS, OWN, Message, SimulatedRecorder, write
 from support.robot.watched_world import WATCHDOG, WatchedWorld

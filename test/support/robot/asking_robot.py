@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.exchange import Request, SessionReply
-from remote_inference.core.robot.queue.action_queue import ActionQueue, DelayPolicy, MergeMode
-from remote_inference.core.robot.requests.request_cycle import Rejection, RequestCycle
-from remote_inference.core.robot.safety.guard import Guard
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.exchange import Request, SessionReply
+from remote_inference.robot.queue.action_queue import ActionQueue, DelayPolicy, MergeMode
+from remote_inference.robot.requests.request_cycle import Rejection, RequestCycle
+from remote_inference.robot.safety.guard import Guard
 from support.builders import (
     CHUNK_SIZE,
     PERIOD_NS,
@@ -48,7 +48,7 @@ class Robot:
 
     def sense(self) -> None:
         self.cycle.see(dict.fromkeys(self.topics, self.now_ns))
-        self.cycle.look_for_stale_sources(self.now_ns)
+        self.cycle.update_stale_sources(self.now_ns)
 
     def wait(self, duration_ns: int) -> None:
         self.now_ns += duration_ns

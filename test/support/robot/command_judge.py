@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from remote_inference.core.contract.controller_stop import count_stops
-from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.motion.estimate import EARLY_TICK, WAIT_NS
-from remote_inference.core.robot.motion.rules import LATE_PERIODS
-from remote_inference.core.robot.safety.fault_injection import Target
-from remote_inference.core.robot.safety.guard import LAG_S, SENSOR_AGE
-from remote_inference.core.robot.safety.hearing import UNHEARD_NS
-from remote_inference.core.robot.tick import Tick
-from remote_inference.core.watchdog import Watchdog
+from remote_inference.base.contract.controller_stop import count_stops
+from remote_inference.robot.command import CommandSource
+from remote_inference.robot.motion.estimate import EARLY_TICK, WAIT_NS
+from remote_inference.robot.motion.rules import LATE_PERIODS
+from remote_inference.robot.safety.fault_injection import Target
+from remote_inference.robot.safety.guard import LAG_S, SENSOR_AGE
+from remote_inference.robot.safety.heartbeat import EXECUTOR_STALE_NS
+from remote_inference.robot.tick import Tick
+from remote_inference.robot.watchdog import Watchdog
 from support.builders import LIMIT, ns
 from support.robot.controllers import Controlled, Forward
 from support.robot.simulation import MOVES, SENSOR_NS, TIMER_NS
@@ -159,7 +159,7 @@ def judge_what_stays(world: WatchedWorld, tick: Tick) -> None:
     WAIT_NS of it. A command that did not leave ends no wait; after time in which nothing ran one begins anew.
     """
     late = world.now_ns - world.ticked[-1] > LATE_PERIODS * world.period_ns
-    late |= world.now_ns - world.heard_ns > UNHEARD_NS
+    late |= world.now_ns - world.heard_ns > EXECUTOR_STALE_NS
     gap_ns = world.now_ns - world.ticked[-1]
     if world.waits_since_ns is not None and gap_ns > LATE_PERIODS * world.period_ns:
         # Time in which nothing ran does not count.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from remote_inference.core.contract.commands.sink import CommandSink
+from remote_inference.base.contract.commands.sink import CommandSink
 
 Rows = np.ndarray  # `[rows, joints]`
 

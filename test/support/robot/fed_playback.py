@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from remote_inference.core.contract.commands.sink import CommandSink
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.robot.queue.action_queue import MergeMode
-from remote_inference.core.robot.tick import Tick
+from remote_inference.base.contract.commands.sink import CommandSink
+from remote_inference.base.contract.contract import Contract
+from remote_inference.robot.queue.action_queue import MergeMode
+from remote_inference.robot.tick import Tick
 from support.builders import make_source
 from support.robot.playbacks import make_playback, make_queue
 

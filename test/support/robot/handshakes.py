@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from remote_inference.core.exchange import SessionReply, StatusReply
-from remote_inference.core.robot.requests.handshake import Handshake, Phase
-from remote_inference.core.robot.safety.effects import GetStatus
+from remote_inference.base.exchange import SessionReply, StatusReply
+from remote_inference.robot.requests.handshake import Handshake, Phase
+from remote_inference.robot.safety.effects import GetStatus
 from support.builders import CAMERA, JOINTS, make_config, make_contract
 
 INITIAL_S, MAXIMUM_S = 0.5, 10.0

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference.core.exchange import Request
-from remote_inference.core.robot.tick import Tick
+from remote_inference.base.exchange import Request
+from remote_inference.robot.tick import Tick
 from support.builders import ns
 from support.robot.command_judge import judge_command
 from support.robot.controllers import Controlled

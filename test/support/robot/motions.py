@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.motion.command_mode import OperatorCommand
-from remote_inference.core.robot.motion.emit import send_ahead, time_command
-from remote_inference.core.robot.motion.estimate import (
+from remote_inference.base.contract.contract import Contract
+from remote_inference.robot.command import CommandSource
+from remote_inference.robot.motion.command_mode import OperatorCommand
+from remote_inference.robot.motion.emit import send_ahead, time_command
+from remote_inference.robot.motion.estimate import (
     Estimate,
     estimate,
     follow,
@@ -22,12 +22,12 @@ from remote_inference.core.robot.motion.estimate import (
     judge_following,
     names_not_following,
 )
-from remote_inference.core.robot.motion.limit import Limited
-from remote_inference.core.robot.motion.rules import MotionRules
-from remote_inference.core.robot.motion.select import Choice, Order
-from remote_inference.core.robot.motion.state import MotionState, TickInputs
-from remote_inference.core.robot.queue.plan import Plan, QueuedAction, Step
-from remote_inference.core.robot.tick import Tick
+from remote_inference.robot.motion.limit import Limited
+from remote_inference.robot.motion.rules import MotionRules
+from remote_inference.robot.motion.select import Choice, Order
+from remote_inference.robot.motion.state import MotionState, TickInputs
+from remote_inference.robot.queue.plan import Plan, QueuedAction, Step
+from remote_inference.robot.tick import Tick
 from support.builders import make_contract, make_rows, make_source
 from support.robot.playbacks import make_queue, make_rules
 from support.robot.played_trajectory import feed

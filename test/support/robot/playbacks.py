@@ -7,15 +7,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.robot.fallbacks import FALLBACKS
-from remote_inference.core.robot.motion.human_commands import HumanCommands
-from remote_inference.core.robot.motion.playback import Playback
-from remote_inference.core.robot.motion.rules import MotionRules
-from remote_inference.core.robot.queue.action_queue import ActionQueue
-from remote_inference.core.robot.safety.guard import Guard
-from remote_inference.core.robot.safety.stop_inputs import StopInputs
-from remote_inference.core.robot.turn import Turn
+from remote_inference.base.contract.contract import Contract
+from remote_inference.robot.fallbacks import FALLBACKS
+from remote_inference.robot.motion.command_mode import HumanCommands
+from remote_inference.robot.motion.playback import Playback
+from remote_inference.robot.motion.rules import MotionRules
+from remote_inference.robot.queue.action_queue import ActionQueue
+from remote_inference.robot.safety.guard import Guard
+from remote_inference.robot.safety.stop_inputs import StopInputs
+from remote_inference.robot.step_lock import StepLock
 from support.builders import make_config, ns
 
 MAX_AGE_NS = ns(3.0)
@@ -34,9 +34,9 @@ def make_rules(contract: Contract, fallback: str = "hold", **changes: Any) -> Mo
     return replace(rules, **known | changes)
 
 
-def make_queue(contract: Contract, turn: Turn | None = None) -> ActionQueue:
+def make_queue(contract: Contract, lock: StepLock | None = None) -> ActionQueue:
     """Return an empty queue for the actions of a contract."""
-    return ActionQueue(turn=turn, to_robot=contract.action_units.to_robot)
+    return ActionQueue(lock=lock, to_robot=contract.action_units.to_robot)
 
 
 def make_playback(
@@ -46,11 +46,11 @@ def make_playback(
     *,
     stops: StopInputs | None = None,
     human: HumanCommands | None = None,
-    turn: Turn | None = None,
+    lock: StepLock | None = None,
     **changes: Any,
 ) -> Playback:
     """Return a playback that is not paused. changes: of the rules, as of `make_rules`."""
     rules = make_rules(contract, fallback, **changes)
-    playback = Playback(rules, queue, stops=stops, human=human, turn=turn)
+    playback = Playback(rules, queue, stops=stops, human=human, lock=lock)
     playback.control.change(paused=False)
     return playback

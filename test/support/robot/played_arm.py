@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
+from remote_inference.base.contract.contract import Contract
+from remote_inference.robot.queue.action_queue import ActionQueue, MergeMode
 from support.builders import JOINTS, make_contract, make_source
 from support.robot.playbacks import make_playback
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.documents.document import parse_document
-from remote_inference.core.robot.motion.playback import Playback
-from remote_inference.core.robot.queue.action_queue import ActionQueue, MergeMode
-from remote_inference.core.robot.tick import Tick
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.documents.document import parse_document
+from remote_inference.robot.motion.playback import Playback
+from remote_inference.robot.queue.action_queue import ActionQueue, MergeMode
+from remote_inference.robot.tick import Tick
 from support.builders import (
     FPS,
     JOINT_TRAJECTORY,

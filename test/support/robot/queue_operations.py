@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from hypothesis import strategies as st
 
-from remote_inference.core.robot.queue.action_queue import ActionQueue, DelayPolicy, MergeMode
+from remote_inference.robot.queue.action_queue import ActionQueue, DelayPolicy, MergeMode
 from support.builders import make_source
 
 ACTION_DIM = 3

@@ -14,9 +14,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from remote_inference.core.exchange import Request
-from remote_inference.core.policy import Float32Array
-from remote_inference.core.robot.safety.state_machine import State
+from remote_inference.base.exchange import Request
+from remote_inference.base.policy import Float32Array
+from remote_inference.robot.safety.state_machine import State
 from support.builders import make_config, make_spec, ns
 from support.robot import random_poses
 from support.robot.lying_sensors import (

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.policy import Float32Array
-from remote_inference.core.rotations import ROTATION_FORMS
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.policy import Float32Array
+from remote_inference.base.rotations import ROTATION_FORMS
 from support.builders import JOINTS
 from support.robot.pose_robot import BOX, POSE, pose_section, pose_state, rotation_of
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.contract.state_source import JOINT_STATE
-from remote_inference.core.documents.document import parse_document
-from remote_inference.core.exchange import Request
-from remote_inference.core.policy import Float32Array
-from remote_inference.core.robot.safety.fault_injection import Fault, Kind, Target
-from remote_inference.core.robot.safety.state_machine import State
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.contract.state_source import JOINT_STATE
+from remote_inference.base.documents.document import parse_document
+from remote_inference.base.exchange import Request
+from remote_inference.base.policy import Float32Array
+from remote_inference.robot.safety.fault_injection import Fault, Kind, Target
+from remote_inference.robot.safety.state_machine import State
 from support.builders import (
     FLOAT64_MULTI_ARRAY,
     JOINT_TRAJECTORY,

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.documents.document import parse_document
-from remote_inference.core.exchange import Chunk, ChunkStatus, Request
-from remote_inference.core.policy import Continuation, Float32Array
-from remote_inference.core.robot.safety.state_machine import State
-from remote_inference.core.robot.turn import Turn
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.documents.document import parse_document
+from remote_inference.base.exchange import Chunk, ChunkStatus, Request
+from remote_inference.base.policy import Continuation, Float32Array
+from remote_inference.robot.safety.state_machine import State
+from remote_inference.robot.step_lock import StepLock
 from support.builders import JOINTS, TOPICS, contract_document, make_config, make_spec, ns
 from support.robot.simulated_server import SimulatedServer
 from support.robot.simulation import World
@@ -63,10 +63,10 @@ def outcome_of(world: World, *, is_honest: bool = True) -> Outcome:
     )
 
 
-def play_world(seed: int, turn: Turn | None = None) -> World:
-    """Return the world of a seed at its end. turn: of the robot's threads."""
+def play_world(seed: int, lock: StepLock | None = None) -> World:
+    """Return the world of a seed at its end. lock: of the robot's threads."""
     rng = random.Random(seed)
-    world = make_world(rng, seed, turn)
+    world = make_world(rng, seed, lock)
     for _ in range(rng.randint(1, 10)):
         world.run(rng.random() * 1.2)
         happen(world, rng)
@@ -76,7 +76,7 @@ def play_world(seed: int, turn: Turn | None = None) -> World:
     return world
 
 
-def make_world(rng: random.Random, seed: int, turn: Turn | None = None) -> World:
+def make_world(rng: random.Random, seed: int, lock: StepLock | None = None) -> World:
     """Return a robot and its servers with random parameters, as far as they can work together."""
     fps = rng.choice([20.0, 20.0, 10.0, 50.0])
     spec = make_spec(
@@ -95,7 +95,7 @@ def make_world(rng: random.Random, seed: int, turn: Turn | None = None) -> World
         [RandomServer(name, spec, rng) for name in servers],
         seed=seed,
         contract=_contract(fps, ticks_per_row, seed, may_be_relative=spec.observation_steps == 1),
-        turn=turn,
+        lock=lock,
     )
     network = RandomNetwork(world, rng)
     world.fate = network.fate

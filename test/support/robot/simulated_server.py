@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from remote_inference.core.exchange import Request, SessionOffer, SessionReply, StatusReply
-from remote_inference.core.policy import Float32Array, PolicySpec
-from remote_inference.core.server.sessions.session import Session, SessionRegistry
+from remote_inference.base.exchange import Request, SessionOffer, SessionReply, StatusReply
+from remote_inference.base.policy import Float32Array, PolicySpec
+from remote_inference.server.sessions.session import Session, SessionRegistry
 from support.builders import make_spec, make_terms
 
 

@@ -17,19 +17,19 @@ from typing import TypeVar
 
 import numpy as np
 
-from remote_inference.core.contract.contract import Contract
-from remote_inference.core.exchange import Chunk, Request, SessionOffer, StatusReply
-from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.config import RobotConfig
-from remote_inference.core.robot.journal import Begin, JournalledEngine
-from remote_inference.core.robot.pose_geometry import Poses
-from remote_inference.core.robot.queue.action_queue import MergeMode
-from remote_inference.core.robot.queue.content_time import ContentClock
-from remote_inference.core.robot.queue.latency import SHORTEST_WAIT_S
-from remote_inference.core.robot.queue.observation_history import TickSample
-from remote_inference.core.robot.queue.plan import QueuedAction
-from remote_inference.core.robot.queue.relative_rows import RelativeRows
-from remote_inference.core.robot.safety.effects import (
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.exchange import Chunk, Request, SessionOffer, StatusReply
+from remote_inference.base.wire.sensors.content_time import ContentClock
+from remote_inference.robot.command import CommandSource
+from remote_inference.robot.config import RobotConfig
+from remote_inference.robot.journal import Begin, JournalledEngine
+from remote_inference.robot.pose_geometry import Poses
+from remote_inference.robot.queue.action_queue import MergeMode
+from remote_inference.robot.queue.latency import SHORTEST_WAIT_S
+from remote_inference.robot.queue.observation_history import TickSample
+from remote_inference.robot.queue.plan import QueuedAction
+from remote_inference.robot.queue.relative_rows import RelativeRows
+from remote_inference.robot.safety.effects import (
     CloseSession,
     Effect,
     GetStatus,
@@ -40,10 +40,10 @@ from remote_inference.core.robot.safety.effects import (
     Stop,
     Warn,
 )
-from remote_inference.core.robot.safety.guard import IMPLAUSIBLE, LAG_S
-from remote_inference.core.robot.safety.state_machine import State
-from remote_inference.core.robot.tick import Tick
-from remote_inference.core.robot.turn import Turn
+from remote_inference.robot.safety.guard import IMPLAUSIBLE, LAG_S
+from remote_inference.robot.safety.state_machine import State
+from remote_inference.robot.step_lock import StepLock
+from remote_inference.robot.tick import Tick
 from support.builders import (
     LIMIT,
     answer,
@@ -74,7 +74,7 @@ class World:
         servers: Sequence[SimulatedServer] = (),
         seed: int = 0,
         contract: Contract | None = None,
-        turn: Turn | None = None,
+        lock: StepLock | None = None,
         *,
         sensor_ns: int | None = None,
     ) -> None:
@@ -87,7 +87,7 @@ class World:
         self.measurements = self.contract.measurements  # found once: they take longer than a tick
         self.measured_topics = self.contract.measured_topics
         self.begin = Begin(self.contract, self.config, "/robot_1/client", "/robot_1", seed, "simulated")
-        self.engine = JournalledEngine(self.begin, turn)
+        self.engine = JournalledEngine(self.begin, lock)
         self.period_ns = round(self.contract.period_s * 1e9)
         self._ticks_of_row: dict[tuple[str, int, int], int] = {}  # executed so far, by row of a chunk
         limits = [self.contract.actions.limit_of(name) for name in self.contract.actions.names]
@@ -251,9 +251,7 @@ class World:
     ) -> None:
         stamps = self.said_stamps if self.measurements_are_judged else None
         refused = self._implausible
-        effects = self.engine.take_sensors(
-            arrivals, position, self.now_ns, samples, judged=True, stamps=stamps
-        )
+        effects = self.engine.take_sensors(arrivals, position, self.now_ns, samples, stamps=stamps)
         if self._implausible > refused and self._is_led():
             self.refused += 1
         self.carry_out(effects)
@@ -506,7 +504,7 @@ class World:
         """No policy goes on with what is too old to be executed."""
         rows = 0 if request.prefix_robot is None else len(request.prefix_robot)
         oldest_ns = self.now_ns - ns(self.config.max_action_age_s)
-        fresh = [row for row in self.engine.queue.upcoming() if row.source.capture_ns >= oldest_ns]
+        fresh = [row for row in self.engine.queue.plan.ahead if row.source.capture_ns >= oldest_ns]
         assert not rows or fresh, "a prefix of rows that have aged out"
 
     def _look_for_server(self) -> None:

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from remote_inference.core.robot.action_masks import ActionMasks
-from remote_inference.core.robot.queue.action_queue import ActionQueue
-from remote_inference.core.robot.queue.plan import Foresight, Interpolation, Progress, Step
+from remote_inference.robot.action_masks import ActionMasks
+from remote_inference.robot.queue.action_queue import ActionQueue
+from remote_inference.robot.queue.plan import Foresight, Interpolation, Progress, Step
 
 
 class Steps:

@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference.core.contract.controller_stop import ControllerStop, Measured, stop_controller
-from remote_inference.core.exchange import Chunk
-from remote_inference.core.robot.action_masks import ActionMasks
-from remote_inference.core.robot.command import CommandSource
-from remote_inference.core.robot.safety.fault_injection import FaultInjection, Target
-from remote_inference.core.robot.safety.heartbeat import Heartbeat
-from remote_inference.core.robot.safety.measurement_gate import Belief, MeasurementGate
-from remote_inference.core.robot.tick import Tick
-from remote_inference.core.watchdog import Watchdog
+from remote_inference.base.contract.controller_stop import ControllerStop, Measured, stop_controller
+from remote_inference.base.exchange import Chunk
+from remote_inference.robot.action_masks import ActionMasks
+from remote_inference.robot.command import CommandSource
+from remote_inference.robot.safety.fault_injection import FaultInjection, Target
+from remote_inference.robot.safety.heartbeat import Heartbeat
+from remote_inference.robot.safety.measurement_gate import Belief, MeasurementGate
+from remote_inference.robot.tick import Tick
+from remote_inference.robot.watchdog import Watchdog
 from support.builders import ns
 from support.robot.command_judge import (
     find_jumps,
@@ -380,7 +380,7 @@ class WatchedWorld(World):
         self.ticked.append(began_ns)
         if phase is not None and self.watchdog is not None and not self.beats_are_lost:
             self.beaten_ns = self.now_ns
-            self.watchdog.hear(INSTANCE, int(phase), self.beats.deadline_s, self.now_ns)
+            self.watchdog.receive(INSTANCE, int(phase), self.beats.deadline_s, self.now_ns)
 
     def _columns_of(self, astray: tuple[str, ...]) -> list[str]:
         """Return the actions of joints and poses that do not follow."""

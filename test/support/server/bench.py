@@ -10,16 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference.core.exchange import Chunk, Request, SessionOffer
-from remote_inference.core.policy import PolicyObservation
-from remote_inference.core.server.policy_watch import PolicyWatch
-from remote_inference.core.server.requests.finishing import Consumers
-from remote_inference.core.server.requests.request_record import RequestRecord
-from remote_inference.core.server.requests.worker import Worker
-from remote_inference.core.server.schedulers.round_robin import RoundRobin
-from remote_inference.core.server.schedulers.scheduler import Scheduler, Selection
-from remote_inference.core.server.sessions.session import Session
-from remote_inference.core.server.warmup import Rehearsal
+from remote_inference.base.exchange import Chunk, Request, SessionOffer
+from remote_inference.base.policy import PolicyObservation
+from remote_inference.server.policy_watch import PolicyWatch
+from remote_inference.server.requests.job import Consumers
+from remote_inference.server.requests.request_log import RequestRecord
+from remote_inference.server.requests.worker import Worker
+from remote_inference.server.schedulers.scheduler import RoundRobin, Scheduler, Selection
+from remote_inference.server.sessions.session import Session
+from remote_inference.server.warmup import Rehearsal
 from support.builders import SteadyPolicy, make_offer, make_request
 
 MS = 1_000_000

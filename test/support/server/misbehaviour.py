@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference.core.policy import PolicyError, PolicyObservation
+from remote_inference.base.policy import PolicyError, PolicyObservation
 from support.builders import CHUNK_SIZE, ShiftProcessors
 from support.server.bench import Bench
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import zenoh
 
-from remote_inference.deployment.zenoh_config import Endpoint, router_settings
+from remote_inference.tools.deployment.zenoh_config import Endpoint, router_settings
 from support.importable import python_path
 from support.waiting import read_line, wait_until
 

@@ -13,14 +13,30 @@ from unittest.mock import patch
 import numpy as np
 import torch
 from hypothesis import strategies as st
+from weight_links import TRANSPORTS
 
-from remote_inference.weights import TRANSPORTS, ReceiverLimits, SenderConfig, WeightReceiver, WeightSyncer
-from remote_inference.weights.changes import device_snapshots, served, snapshots
-from remote_inference.weights.frames import Kind, pack_frame, pack_part, read_frame
-from remote_inference.weights.header import Applied, Refused, pack_header, read_applied, read_refused
-from remote_inference.weights.ledger import Ledger, Update
-from remote_inference.weights.tensors.dtypes import DTYPES
-from remote_inference.weights.tensors.tensors import view_one
+from remote_inference.learn.weights import (
+    ReceiverLimits,
+    SenderConfig,
+    WeightReceiver,
+    WeightSyncer,
+    device,
+    ledger,
+    served,
+)
+from remote_inference.learn.weights.frames import (
+    Applied,
+    Kind,
+    Refused,
+    pack_frame,
+    pack_header,
+    pack_part,
+    read_applied,
+    read_frame,
+    read_refused,
+)
+from remote_inference.learn.weights.ledger import Ledger, Update
+from remote_inference.learn.weights.tensors import DTYPES, view_one
 
 TRAINER = b"trainer1"
 SHAPES = (
@@ -113,7 +129,7 @@ def handled_as_in(memory: str) -> Iterator[str]:
         yield "cpu"
         return
     with ExitStack() as stack:
-        for module in (served, snapshots, device_snapshots):
+        for module in (served, ledger, device):
             stack.enter_context(patch.object(module, "memory_of", lambda tensor: "cuda"))
         yield "cuda"
 
@@ -132,7 +148,7 @@ class Pair:
 
     def hello(self, sender: bytes = TRAINER) -> None:
         self.receiver.handle(pack_frame(Kind.HELLO, sender))
-        self.receiver.take_replies()
+        self.receiver.take_answers()
 
     def next_frames(self, wants_all: bool = False) -> list[bytes]:
         """Return the frames of what the server lacks."""
@@ -144,7 +160,7 @@ class Pair:
         for frame in frames:
             self.receiver.handle(frame)
         self.receiver.apply()
-        replies = [read_frame(reply) for reply in self.receiver.take_replies()]
+        replies = [read_frame(answer.frame) for answer in self.receiver.take_answers()]
         read = {Kind.APPLIED: read_applied, Kind.REFUSED: read_refused}
         answers = [read[reply.kind](reply) for reply in replies]
         return answers[0] if answers else None
@@ -177,7 +193,7 @@ class Served:
 
     def connect(self) -> Any:
         """Return a trainer's new link to this server."""
-        here, there = TRANSPORTS.get(self._transport)()
+        here, there = TRANSPORTS[self._transport]()
         self.syncer.pump.add(there)
         return here
 

@@ -9,10 +9,16 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from remote_inference.core.documents.document import Document, load_document
-from remote_inference.core.fingerprint import make_fingerprint
-from remote_inference.core.policy import Float32Array, PolicyError, PolicyObservation, PolicySpec
-from remote_inference.core.server.manifest.manifest import ModelSource
+from remote_inference import (
+    Document,
+    Float32Array,
+    ModelSource,
+    PolicyError,
+    PolicyObservation,
+    PolicySpec,
+    load_document,
+    make_fingerprint,
+)
 
 
 class ReachOptions(Document):

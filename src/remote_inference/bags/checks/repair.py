@@ -1,0 +1,281 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Recovers a bag whose recorder was killed, whose disk was full, or which is damaged, into a new folder.
+
+Files that are whole are copied byte for byte. Of the others, every whole chunk is written anew with its
+records, so that the digest chain still proves what was recovered. The bag itself is only read.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, cast
+
+from mcap.writer import CompressionType, Writer
+from rosbags.rosbag2 import ReaderError
+from rosbags.rosbag2.metadata import parse_qos
+
+from remote_inference import __version__
+from remote_inference.bags.checks.check import count, show_time
+from remote_inference.bags.storage.bag_metadata import (
+    METADATA_NAME,
+    FileFacts,
+    find_files,
+    make_metadata,
+    read_metadata,
+    write_metadata,
+)
+from remote_inference.bags.storage.bag_records import (
+    CONTRACT_KEY,
+    END,
+    REPAIR,
+    RUN,
+    SPLIT,
+    BagError,
+    BagTopic,
+    UnsupportedBagError,
+)
+from remote_inference.bags.storage.mcap_scan import (
+    Damage,
+    Messages,
+    MetadataRecord,
+    OnBytes,
+    ScannedChannel,
+    ScannedMessage,
+    bag_size,
+    scan_file,
+)
+from remote_inference.bags.storage.split_file import AppendOnlyFile, Channel
+
+
+class McapCopy:
+    """Writes what was read from another MCAP file, chunk by chunk; chunks are compressed with zstd.
+
+    Raises OSError.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._output = AppendOnlyFile(path)
+        self._writer = Writer(cast("IO[bytes]", self._output), 1 << 62, CompressionType.ZSTD)
+        self._writer.start("ros2", f"remote_inference {__version__}")
+        self._schemas: dict[tuple[str, str, bytes], int] = {}
+        self._channels: dict[str, int] = {}
+
+    def add_chunk(self, messages: Sequence[ScannedMessage]) -> None:
+        for message in messages:
+            number = self._channels.get(message.channel.topic) or self._add_channel(message.channel)
+            self._writer.add_message(
+                number, message.log_time_ns, message.data, message.publish_time_ns, message.sequence
+            )
+        self._writer.flush()
+
+    def _add_channel(self, channel: ScannedChannel) -> int:
+        schema = (channel.msgtype, channel.encoding, channel.definition)
+        if schema not in self._schemas:
+            self._schemas[schema] = self._writer.register_schema(*schema)
+        number = self._writer.register_channel(
+            channel.topic, channel.message_encoding, self._schemas[schema], channel.metadata
+        )
+        self._channels[channel.topic] = number
+        return number
+
+    def add_record(self, name: str, values: Mapping[str, str]) -> None:
+        self._writer.add_metadata(name, dict(values))
+
+    def close(self) -> None:
+        """Write the index and hand the file to the disk."""
+        self._writer.finish()
+        self._output.close()
+
+    def abandon(self) -> None:
+        """Close the file as it is; nothing after `close`."""
+        self._output.close(sync=False)
+
+
+@dataclass
+class Repair:
+    """What was recovered, and what was not."""
+
+    out: Path
+    files: int = 0  # written
+    messages: int = 0  # recovered
+    lost: list[str] = field(default_factory=list)  # in words; empty: nothing but metadata.yaml was missing
+    is_needed: bool = True  # False: the bag is whole, and nothing was written
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "out": str(self.out) if self.is_needed else None,
+            "files": self.files,
+            "messages": self.messages,
+            "lost": self.lost,
+        }
+
+
+@dataclass
+class _Content:
+    """What one file holds."""
+
+    path: Path
+    counts: Counter[str] = field(default_factory=Counter)
+    channels: dict[str, ScannedChannel] = field(default_factory=dict)  # by topic
+    start_ns: int = 0
+    end_ns: int = 0
+    contract: str = ""
+    damages: dict[int, str] = field(default_factory=dict)  # what is lost, by place
+    remarks: list[str] = field(default_factory=list)  # what else was wrong
+    is_ours: bool = False  # written by bag_recorder ...
+    has_end: bool = False  # ... until it was stopped
+
+    @property
+    def lost(self) -> list[str]:
+        return [*self.damages.values(), *self.remarks]
+
+    def facts(self) -> FileFacts:
+        return FileFacts(self.path.name, self.start_ns, self.end_ns, self.counts)
+
+
+def repair(path: Path, out: Path, on_bytes: OnBytes = lambda _: None) -> Repair:
+    """Recover a bag into the folder `out`, which must not exist yet.
+
+    Raises BagError when there is no MCAP bag, nothing can be recovered or `out` has no room; OSError when a
+    file cannot be read or written. Then `out` does not exist.
+    """
+    metadata, problem = _read_metadata(path)
+    files = find_files(path, metadata)
+    _check_out(path, out)
+    contents = [_scan(file, on_bytes) for file in files]
+    last = contents[-1]
+    if last.is_ours and not last.has_end and not last.damages:
+        last.remarks.append(f"{last.path.name}: its recorder was killed when the file was finished")
+    result = Repair(out, lost=[text for content in contents for text in content.lost])
+    named = [Path(name).name for name in metadata["relative_file_paths"]] if metadata else []
+    result.lost += [f"{name} is absent" for name in named if not (path / name).exists()]
+    if not result.lost and not problem and named == [file.name for file in files]:
+        result.is_needed = False
+        return result
+    if not any(content.counts for content in contents):
+        raise BagError(f"{path}: nothing can be recovered: {'; '.join(result.lost) or 'it holds no message'}")
+    try:
+        out.mkdir(parents=True)
+        _write(contents, result, _custom_data(metadata, contents))
+    except BaseException:
+        shutil.rmtree(out, ignore_errors=True)
+        raise
+    if problem:
+        result.lost.append(problem)
+    return result
+
+
+def _read_metadata(path: Path) -> tuple[Mapping[str, Any] | None, str]:
+    """Return metadata.yaml, and what is wrong with it."""
+    try:
+        metadata = read_metadata(path)
+    except UnsupportedBagError:
+        raise
+    except BagError as error:
+        return None, f"{error}: written anew"
+    return metadata, "" if metadata is not None else f"{METADATA_NAME} was absent: written anew"
+
+
+def _check_out(path: Path, out: Path) -> None:
+    """Raise BagError when the bag cannot be written there."""
+    if out.exists():
+        raise BagError(f"{out}: exists already, expected a new folder")
+    if path.resolve() in out.resolve().parents:
+        raise BagError(f"{out}: lies in the bag, which stays as it is; expected another place")
+    place = next(folder for folder in out.resolve().parents if folder.is_dir())
+    needed, free = bag_size(path), shutil.disk_usage(place).free
+    if free < needed:
+        raise BagError(f"{out}: found {free} bytes free, expected {needed} for the recovered bag")
+
+
+def _scan(file: Path, on_bytes: OnBytes) -> _Content:
+    content = _Content(file)
+    for item in scan_file(file, on_bytes):
+        if isinstance(item, Messages):
+            for message in item.messages:
+                stamp_ns = message.log_time_ns
+                content.start_ns = min(content.start_ns or stamp_ns, stamp_ns)
+                content.end_ns = max(content.end_ns, stamp_ns)
+                content.counts[message.channel.topic] += 1
+                content.channels.setdefault(message.channel.topic, message.channel)
+        elif isinstance(item, MetadataRecord):
+            content.is_ours = content.is_ours or item.name == SPLIT
+            content.has_end = content.has_end or item.name in {END, REPAIR}
+            if item.name == RUN:
+                content.contract = item.values.get("contract", "")
+        elif isinstance(item, Damage):
+            content.damages[item.offset] = _describe_damage(content, item)
+        elif item.index_problem:
+            content.remarks.append(f"{file.name}: {item.index_problem}: written anew")
+    return content
+
+
+def _describe_damage(content: _Content, damage: Damage) -> str:
+    place = f"{content.path.name}: at byte {damage.offset}: {damage.reason}"
+    if not damage.is_end:
+        return f"{place}: what it held is lost"
+    if not content.counts:
+        return f"{place}: no whole chunk before it"
+    messages = count(content.counts.total(), "message")
+    return (
+        f"{place}: {messages} before it recovered, until {show_time(content.end_ns)}; what came after is lost"
+    )
+
+
+def _write(contents: list[_Content], result: Repair, custom_data: Mapping[str, str]) -> None:
+    channels: dict[str, Channel] = {}
+    for content in contents:
+        if content.lost:
+            _write_anew(content, result.out / content.path.name)
+        else:
+            shutil.copyfile(content.path, result.out / content.path.name)
+        for topic, channel in content.channels.items():
+            channels.setdefault(topic, _channel(channel))
+    facts = [content.facts() for content in contents]
+    write_metadata(result.out, make_metadata(facts, channels.values(), custom_data))
+    result.files, result.messages = len(facts), sum(file.messages for file in facts)
+
+
+def _write_anew(content: _Content, target: Path) -> None:
+    """Write the whole chunks and records of a damaged file, and what is lost."""
+    copy = McapCopy(target)
+    try:
+        for item in scan_file(content.path):
+            if isinstance(item, Messages):
+                copy.add_chunk(item.messages)
+            elif isinstance(item, MetadataRecord):
+                copy.add_record(item.name, item.values)
+            elif isinstance(item, Damage):  # before the link that covers it
+                _remark(copy, content.damages[item.offset])
+        for text in content.remarks:
+            _remark(copy, text)
+        copy.close()
+    finally:
+        copy.abandon()
+
+
+def _remark(copy: McapCopy, text: str) -> None:
+    copy.add_record(REPAIR, {"lost": text, "package_version": __version__})
+
+
+def _channel(channel: ScannedChannel) -> Channel:
+    try:
+        qos = tuple(parse_qos(channel.metadata.get("offered_qos_profiles", "")))
+    except (ReaderError, TypeError, KeyError, AttributeError):
+        qos = ()  # readers go on without
+    topic = BagTopic(channel.topic, channel.msgtype, qos)
+    type_hash = channel.metadata.get("topic_type_hash", "")
+    return Channel(topic, channel.definition.decode(errors="replace"), type_hash, channel.encoding)
+
+
+def _custom_data(metadata: Mapping[str, Any] | None, contents: list[_Content]) -> dict[str, str]:
+    custom = metadata.get("custom_data") if metadata else None
+    if isinstance(custom, dict):
+        return {str(key): str(value) for key, value in custom.items()}
+    contract = next((content.contract for content in contents if content.contract), "")
+    return {CONTRACT_KEY: contract} if contract else {}

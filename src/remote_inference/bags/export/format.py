@@ -1,0 +1,190 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What every format of an export does with control ticks."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, ClassVar
+
+from typing_extensions import Self
+
+from remote_inference.bags.timeline.robot_bag import FloatArray
+from remote_inference.base.contract.contract import Contract
+from remote_inference.robot.command import CommandSource
+
+FILES_IN_FOLDER = 1000
+MAX_DATA_FILE_MB, MAX_VIDEO_FILE_MB = 100, 200
+DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
+EPISODES_PATH = "meta/episodes/chunk-000/file-000.parquet"
+
+
+def file_place(number: int) -> tuple[int, int]:
+    """Return the folder of the file with a number, and its number there."""
+    return divmod(number, FILES_IN_FOLDER)
+
+
+class Phase(IntEnum):
+    """Who commanded in a tick: separates a person's corrections from the policy's actions."""
+
+    POLICY = 0
+    PERSON = 1
+    HOLD = 2  # nobody: a fallback, a pause, the way home, or a person who was silent
+
+
+_LED: Mapping[int, Phase] = {CommandSource.CHUNK: Phase.POLICY, CommandSource.HUMAN: Phase.PERSON}
+
+
+@dataclass(frozen=True)
+class ControlTick:
+    """One row of an export.
+
+    t_ns: of the tick, by the recorder's clock. state: `[state_dim]` newest at the tick, None before every
+    source was received. action: `[action_dim]` as published, None where nothing was. images: the newest
+    message of each camera, by the robot's name for it. queue_wait_ms, inference_ms: of the chunk behind the
+    action, NaN without one, as is age_s.
+    """
+
+    t_ns: int
+    tick: int
+    episode_id: int
+    task: str
+    client_state: str  # name of State, empty before the first message
+    paused: bool | None  # None: the node's state is not known
+    source: int  # value of CommandSource, or one that a later release added
+    action: FloatArray | None
+    state: FloatArray | None
+    images: Mapping[str, Any]
+    interventions: tuple[str, ...]
+    session_id: str
+    seq_id: int
+    step_index: int
+    row_fraction: float  # of the row's time that has passed; 0.0 when it begins
+    age_s: float
+    queue_wait_ms: float
+    inference_ms: float
+    policy_version: str
+    shadow: bool
+
+    @property
+    def phase(self) -> Phase:
+        return _LED.get(self.source, Phase.HOLD)
+
+
+@dataclass
+class Written:
+    """What an export consists of."""
+
+    episodes: int = 0
+    ticks: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)  # ticks by reason
+    notes: list[str] = field(default_factory=list)  # what else is to be known of the ticks, in words
+
+    def leave_out(self, reason: str, ticks: int = 1) -> None:
+        self.left_out[reason] = self.left_out.get(reason, 0) + ticks
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "episodes": self.episodes,
+            "ticks": self.ticks,
+            "left_out": self.left_out,
+            "notes": self.notes,
+        }
+
+
+class Format(ABC):
+    """Writes episodes of control ticks; leaving the context completes the files, but not after an error."""
+
+    needs_images: ClassVar[bool] = False  # the ticks carry the cameras' messages
+    takes_rows: ClassVar[bool] = False  # one tick for each row of the policy, not each control tick
+
+    def __init__(self, out: Path, contract: Contract, *, images: bool) -> None:
+        """Write to `out`, a file or folder that does not exist yet. images: write those, too."""
+        self.out = out
+        self.contract = contract
+        self.images = images
+        self.written = Written()
+
+    @abstractmethod
+    def add(self, tick: ControlTick) -> None:
+        """Write the next tick of the episode."""
+
+    def end_episode(self) -> None:
+        """End the episode. The next tick begins another."""
+        self.written.episodes += 1
+
+    @abstractmethod
+    def close(self) -> None:
+        """Complete the files."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if error is None:
+            self.close()
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is left out on request.
+
+    resample: one tick in each period of the contract's rate. drop_paused: no ticks of a paused robot.
+    drop_failed: no episodes that failed, as `find_failed` judges.
+    """
+
+    resample: bool = False
+    drop_paused: bool = False
+    drop_failed: bool = False
+
+    def apply(self, ticks: Iterable[ControlTick], period_ns: int, written: Written) -> Iterator[ControlTick]:
+        """Yield the ticks of one episode that are exported; count the others."""
+        kept = _resample(ticks, period_ns, written) if self.resample else iter(ticks)
+        # Last: a pause that is left out before would be filled with the tick before it.
+        return self._unpaused(kept, written) if self.drop_paused else kept
+
+    def _unpaused(self, ticks: Iterable[ControlTick], written: Written) -> Iterator[ControlTick]:
+        for tick in ticks:
+            if tick.paused is False:
+                yield tick
+            else:
+                written.leave_out("paused")
+
+
+def one_per_row(ticks: Iterable[ControlTick], ticks_per_row: int) -> Iterator[ControlTick]:
+    """Yield the ticks in which a row of the policy begins; where it commands nothing, one in a row's time."""
+    since: ControlTick | None = None
+    for tick in ticks:
+        if tick.source == CommandSource.CHUNK:
+            begins = tick.row_fraction == 0.0
+        else:
+            begins = since is None or tick.tick - since.tick >= ticks_per_row
+        if begins:
+            since = tick
+            yield tick
+
+
+def _resample(ticks: Iterable[ControlTick], period_ns: int, written: Written) -> Iterator[ControlTick]:
+    """Yield one tick per period, counted from the episode's first: the newest one that began in it.
+
+    In a period without a tick the robot held what it was commanded before: the tick before is repeated.
+    """
+    before: ControlTick | None = None
+    begin_ns = slot = 0
+    for tick in ticks:
+        if before is None:
+            begin_ns = tick.t_ns
+        next_slot = max(slot, round((tick.t_ns - begin_ns) / period_ns))
+        if before is not None and next_slot == slot:
+            written.leave_out("second tick of a period")
+        for missed in range(slot, next_slot):
+            assert before is not None, "the first tick is in the first slot"
+            yield replace(before, t_ns=begin_ns + missed * period_ns)
+        before, slot = tick, next_slot
+    if before is not None:
+        yield replace(before, t_ns=begin_ns + slot * period_ns)

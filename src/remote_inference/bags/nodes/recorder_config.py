@@ -1,0 +1,146 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The recorder's parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+from typing_extensions import Self
+
+from remote_inference.bags.storage.bag_writer import (
+    MAX_SPLIT_BYTES,
+    MAX_SPLIT_DURATION_S,
+    BagLimits,
+    WhenFull,
+)
+from remote_inference.base.contract.fields import find_topic_name_problem
+from remote_inference.base.nodes.parameters import NodeParameters
+from remote_inference.base.nodes.runtime import StartupError
+from remote_inference.base.wire import WireError, message_types
+
+MIN_SPLIT_BYTES = 1 << 20
+MIN_BYTES = 8 << 20  # of a budget: some chunks and the index
+
+
+class RecorderError(StartupError):
+    """The recorder cannot start; names the parameter and what is wrong with it."""
+
+
+class RecorderConfig(NodeParameters):
+    """The recorder's parameters."""
+
+    path: Annotated[str, Field(min_length=1, description="folder of the bag to create")]
+    topics: Annotated[
+        tuple[str, ...],
+        Field(
+            description="absolute topic names; `/name:pkg/msg/Type` is recorded after five seconds at most, "
+            "also while nobody publishes it; without type a topic is recorded once it shows in the graph, "
+            "with the QoS that is offered"
+        ),
+    ]
+    contract: Annotated[
+        str,
+        Field(description="the recorded robot's contract; the bag carries its text: joints, units, limits"),
+    ] = ""
+    robot: Annotated[
+        str,
+        Field(
+            description="full name of the robot's node, such as `/robot_1/remote_inference`: the bag "
+            "carries its parameters; empty: none"
+        ),
+    ] = ""
+    queue_size: Annotated[
+        int,
+        Field(
+            ge=1, le=1_000_000, description="messages that may wait to be written; more are lost, and counted"
+        ),
+    ] = 10_000
+    queue_bytes: Annotated[
+        int,
+        Field(ge=1 << 20, le=1 << 36, description="bytes that they may have together [bytes]"),
+    ] = 256 << 20
+    max_split_bytes: Annotated[
+        int,
+        Field(ge=0, le=1 << 50, description="the bag goes on in a new file at this size [bytes]; 0: at none"),
+    ] = MAX_SPLIT_BYTES
+    max_split_duration_s: Annotated[
+        float,
+        Field(ge=0.0, le=1e9, description="the bag goes on in a new file after this time [s]; 0: after none"),
+    ] = MAX_SPLIT_DURATION_S
+    max_bytes: Annotated[
+        int,
+        Field(ge=0, le=1 << 60, description="disk budget of the whole bag [bytes]; 0: none"),
+    ] = 0
+    min_free_bytes: Annotated[
+        int,
+        Field(ge=0, le=1 << 60, description="what stays free on the disk [bytes]; 0: the disk is filled"),
+    ] = 1 << 30
+    when_full: Annotated[
+        WhenFull,
+        Field(
+            description="at `max_bytes` or `min_free_bytes`, end the recording or drop the bag's oldest file"
+        ),
+    ] = "stop"
+
+    @model_validator(mode="after")
+    def _check_split(self) -> Self:
+        if 0 < self.max_split_bytes < MIN_SPLIT_BYTES:
+            raise ValueError(
+                f"max_split_bytes: found {self.max_split_bytes}, expected 0 or at least {MIN_SPLIT_BYTES}"
+            )
+        if 0 < self.max_bytes < MIN_BYTES:
+            raise ValueError(f"max_bytes: found {self.max_bytes}, expected 0 or at least {MIN_BYTES}")
+        if self.when_full == "drop_oldest":
+            self._check_dropping()
+        return self
+
+    def _check_dropping(self) -> None:
+        if not (self.max_bytes or self.min_free_bytes):
+            raise ValueError("when_full: found drop_oldest, expected max_bytes or min_free_bytes with it")
+        if not self.max_split_bytes:
+            raise ValueError(
+                "when_full: found drop_oldest and max_split_bytes 0, expected a size: files are dropped whole"
+            )
+        if 0 < self.max_bytes < 2 * self.max_split_bytes:
+            raise ValueError(
+                f"max_bytes: found {self.max_bytes}, expected at least twice max_split_bytes, "
+                f"{2 * self.max_split_bytes}, to drop the oldest file"
+            )
+
+    def limits(self) -> BagLimits:
+        return BagLimits(**{name: getattr(self, name) for name in BagLimits.__dataclass_fields__})
+
+
+def parse_topics(entries: Iterable[str]) -> dict[str, str]:
+    """Return message type by topic from entries `/name:type`, or `/name` with an empty type.
+
+    Raises RecorderError when there is no entry, a name is not absolute, or a topic is named twice.
+    """
+    topics: dict[str, str] = {}
+    for entry in entries:
+        name, _, msgtype = entry.partition(":")
+        if not name.startswith("/"):
+            raise RecorderError(
+                f"parameter topics: found {entry!r}, expected an absolute name, which begins with '/'"
+            )
+        if problem := find_topic_name_problem(name):
+            raise RecorderError(f"parameter topics: {problem}")
+        if name in topics:
+            raise RecorderError(f"parameter topics: {name} is named twice")
+        topics[name] = msgtype
+    if not topics:
+        raise RecorderError(
+            "parameter topics: no topic named, expected entries '/name' or '/name:pkg/msg/Type'"
+        )
+    return topics
+
+
+def message_class(msgtype: str) -> Any:
+    """Return the Python class of `package/msg/Name`. Raises RecorderError when it is not installed."""
+    try:
+        return message_types.message_class(msgtype)
+    except WireError as error:
+        raise RecorderError(str(error)) from error

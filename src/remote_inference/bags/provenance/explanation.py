@@ -1,0 +1,313 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Traces one command back: action of a chunk, request, observation, sensors, latencies, guard, policy."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from datetime import datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from remote_inference.bags.provenance.motion import (
+    ChunkSummary,
+    ChunkUse,
+    Command,
+    Latency,
+    Motion,
+    Request,
+    SensorArrival,
+    find_at,
+    find_corrections,
+    find_reasons,
+)
+from remote_inference.bags.provenance.recorded_command import FoundCommand, find_command
+from remote_inference.bags.provenance.run_reader import Run, RunReader
+from remote_inference.bags.storage.bag import BagReader, OnProgress, no_progress
+from remote_inference.bags.timeline.messages import RecordedChunk, RequestKey
+from remote_inference.bags.timeline.robot_bag import RobotBag, open_robot
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.errors import UserError
+
+
+class RequestLogError(UserError):
+    """The request log cannot be read; names the file."""
+
+
+def find_lines(path: Path, wanted: Collection[RequestKey]) -> dict[RequestKey, dict[str, Any]]:
+    """Return the lines by request, of the file and of the rotated ones beside it, newest file first.
+
+    What is no line of a request log is passed over: a server that was killed leaves half a line. Raises
+    RequestLogError when the file cannot be read.
+    """
+    found: dict[RequestKey, dict[str, Any]] = {}
+    for file in (path, *sorted(path.parent.glob(f"{path.name}.[1-9]"))):
+        try:
+            with file.open(encoding="utf-8", errors="replace") as lines:
+                for line in lines:
+                    _take(line, wanted, found)
+        except OSError as error:
+            raise RequestLogError(f"--request-log: {file}: {error.strerror}") from error
+        if len(found) == len(wanted):
+            break
+    return found
+
+
+def _take(line: str, wanted: Collection[RequestKey], found: dict[RequestKey, dict[str, Any]]) -> None:
+    try:
+        fields = json.loads(line, parse_constant=lambda _: None)  # NaN is no JSON
+        key = fields["session_id"], int(fields["seq_id"])
+        is_wanted = key in wanted
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        return
+    if is_wanted:
+        found.setdefault(key, fields)
+
+
+EPOCH_FROM_S = 1e8  # numbers from here on are seconds since 1970: no recording lasts three years
+EXPECTED = "seconds of the run, seconds since 1970, or a time as 2026-11-22T15:04:29.5Z"
+
+
+class MomentError(UserError):
+    """A text is no instant; the message says what was found and expected."""
+
+
+def parse_moment(text: str, start_ns: int, option: str) -> int:
+    """Return the instant [ns] since 1970 that a text names. start_ns: of the run. Raises MomentError."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        return _parse_date(text, option)
+    if not math.isfinite(seconds) or seconds < 0 or seconds > 1e11:
+        raise MomentError(f"{option}: found {text}, expected {EXPECTED}")
+    if seconds < EPOCH_FROM_S:
+        return start_ns + round(seconds * 1e9)
+    return int(Decimal(text) * 10**9)  # a float of this size is exact to a fifth of a microsecond only
+
+
+def _parse_date(text: str, option: str) -> int:
+    tidy = text.strip()
+    for zone in ("Z", " UTC"):  # as this package writes instants
+        tidy = tidy[: -len(zone)] + "+00:00" if tidy.endswith(zone) else tidy
+    try:
+        moment = datetime.fromisoformat(tidy)
+    except ValueError:
+        raise MomentError(f"{option}: found {text!r}, expected {EXPECTED}") from None
+    if moment.tzinfo is None:
+        raise MomentError(f"{option}: found {text!r} without a time zone, expected one, as in {text}Z")
+    since = moment - datetime(1970, 1, 1, tzinfo=timezone.utc)
+    return (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000
+
+
+def show_instant(t_ns: int) -> str:
+    """Return an instant in UTC, ISO 8601 with milliseconds."""
+    moment = datetime.fromtimestamp(t_ns // 10**9, timezone.utc)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{t_ns % 10**9 // 10**6:03d}Z"
+
+
+BEFORE_NS = 3_000_000_000  # a request is sent, and recorded, within this time of its observation's capture
+AFTER_NS = 5_000_000_000  # what the chunk's last rows became
+FAR_S = 1.0  # a tick that is older than this at the instant asked for is not what happened then
+
+
+def explain_motion(
+    path: Path,
+    namespace: str | None = None,
+    contract: Contract | None = None,
+    *,
+    tick: int | None = None,
+    at: str = "",
+    request_log: Path | None = None,
+    on_progress: OnProgress = no_progress,
+) -> Motion:
+    """Trace the control tick of a number, or the newest one at an instant, back to its origin.
+
+    namespace, contract: as of RobotBag. at: as `parse_moment` reads it. request_log: the server's file; its
+    rotated files stand beside it.
+
+    Raises BagError when the bag cannot be read or has no such tick, DocumentError for a damaged recorded
+    contract, MomentError for what is no instant of the bag.
+    """
+    with open_robot(path, namespace, contract) as robot:
+        bag = robot.bag
+        at_ns = parse_moment(at, bag.start_ns, "--at") if tick is None else 0
+        reader = RunReader(robot)
+        found = find_command(
+            robot,
+            tick=tick,
+            at_ns=at_ns,
+            others=reader.state_topics,
+            on_other=reader.add,
+            on_progress=on_progress,
+        )
+        if at_ns > bag.end_ns:
+            late_s, end_s = bag.seconds(at_ns), bag.seconds(bag.end_ns)
+            raise MomentError(f"{path}: --at: found {late_s:.3f} s, expected {end_s:.3f} s at most, its end")
+        _read_around(bag, reader, found)
+        silent_s = bag.seconds(at_ns) - found.command.t_s if tick is None else 0.0
+        motion = _make_motion(robot, found, reader.run, request_log)
+        if silent_s > FAR_S:
+            motion = _explain_silence(motion, reader.run, silent_s)
+    return motion
+
+
+def _explain_silence(motion: Motion, run: Run, silent_s: float) -> Motion:
+    at_s = motion.command.t_s + silent_s
+    standing, watchdog = find_at(run.standings, at_s), find_at(run.watchdog, at_s)
+    silence = f"no control tick for {silent_s:.1f} s before the instant: this is the last one before it"
+    return replace(
+        motion,
+        reasons=(silence, *find_reasons(None, standing, watchdog)),
+        standing=standing,
+        watchdog=watchdog,
+    )
+
+
+def _read_around(bag: BagReader, reader: RunReader, found: FoundCommand) -> None:
+    command = found.command
+    age_ns = round((command.age_ms or 0.0) * 1e6)
+    begin_ns = bag.start_ns + round(command.t_s * 1e9) - age_ns - BEFORE_NS
+    end_ns = command.received_ns + 1 if found.damage else command.received_ns + AFTER_NS
+    reader.read(("executed", "observation", "chunk", "decisions"), (begin_ns, end_ns))
+    reader.read_policies([command])
+
+
+def _make_motion(robot: RobotBag, found: FoundCommand, run: Run, request_log: Path | None) -> Motion:
+    """Return a command's motion from what was read around it."""
+    bag, contract, command = robot.bag, robot.contract, found.command
+    key = command.request
+    request = run.requests.get(key) if key else None
+    answer = run.answers.get(key) if key else None
+    standing, watchdog = find_at(run.standings, command.t_s), find_at(run.watchdog, command.t_s)
+    motion = Motion(
+        bag=str(bag.path),
+        namespace=robot.namespace or "/",
+        time=show_instant(bag.start_ns + round(command.t_s * 1e9)),
+        command=command,
+        joints=dict(zip(run.joint_names, command.action, strict=False)),
+        units={name: contract.actions.unit(name) for name in contract.actions.names} if contract else {},
+        reasons=() if key else find_reasons(command, standing, watchdog),
+        since_s=found.since_s,
+        before=None if key else found.before,
+        standing=standing,
+        watchdog=watchdog,
+        rows=find_chunk_use(run, command, answer),
+        request=request,
+        sensors=find_sensors(run, request),
+        answer=summarise_chunk(answer, bag.start_ns),
+        latency=find_latency(run, command, request, answer, contract) if key else None,
+        corrections=find_corrections(command, answer, run.joint_names, contract) if key else (),
+        policy=run.policy_of(command) if key else None,
+        log_line=find_lines(request_log, {key}).get(key) if key and request_log else None,
+        missing=(),
+    )
+    missing = list(_find_missing(motion, robot, run, request_log))
+    if key and contract is not None and contract.actions.is_relative:
+        missing.append("what the guard changed: the policy's rows are relative to where the robot was")
+    if found.damage:
+        others = [text for text in missing if found.damage not in text]
+        missing = [f"this is the last control tick before the damage: {found.damage}", *others]
+    return replace(motion, missing=tuple(missing))
+
+
+def _find_missing(motion: Motion, robot: RobotBag, run: Run, request_log: Path | None) -> Iterator[str]:
+    """Yield what is not known of a motion, and why."""
+    yield from dict.fromkeys([*run.damage, *run.missing])
+    command = motion.command
+    if command.request is None:
+        return
+    if motion.request is None and robot.topics("observation"):
+        yield f"request {command.seq_id} is not among the observations in the bag"
+    if motion.answer is None and robot.topics("chunk"):
+        yield f"the chunk of request {command.seq_id} is not in the bag"
+    if motion.request is not None and not motion.sensors and robot.topics("decisions"):
+        why = run.times.problem or "its part of the journal is not in the bag"
+        yield f"when each sensor's message had arrived is not known: {why}"
+    if motion.policy is None:
+        yield "the policy's name and revision are not in the bag"
+    if request_log is not None and motion.log_line is None:
+        yield f"{request_log}: found no line of session {command.session_id}, request {command.seq_id}"
+
+
+def find_chunk_use(run: Run, command: Command, answer: RecordedChunk | None) -> ChunkUse | None:
+    executed = run.rows.get(command.request) if command.request else None
+    if executed is None or answer is None:
+        return None
+    return ChunkUse(
+        len(answer.actions), executed.first, executed.last, executed.count, dropped=executed.first
+    )
+
+
+def find_sensors(run: Run, request: Request | None) -> tuple[SensorArrival, ...]:
+    """Return when the newest messages of the sensors had arrived at a request, oldest first."""
+    arrivals = run.times.arrivals.get(request.mono_ns, {}) if request else {}
+    if request is None:
+        return ()
+    ages_ms = sorted(((request.mono_ns - at_ns) / 1e6, topic) for topic, at_ns in arrivals.items())
+    return tuple(
+        SensorArrival(topic, request.sent_s - age_ms * 1e-3, age_ms) for age_ms, topic in reversed(ages_ms)
+    )
+
+
+def find_latency(
+    run: Run,
+    command: Command,
+    request: Request | None,
+    answer: RecordedChunk | None,
+    contract: Contract | None = None,
+) -> Latency:
+    """Return the parts of a command's age.
+
+    The chunk's way is timed by the robot's own clock where its journal has it, otherwise by the recorder's
+    receptions.
+    """
+    age_ms = command.age_ms
+    if request is None or answer is None or age_ms is None:
+        waited, inferred = (answer.queue_wait_ms, answer.inference_ms) if answer else (None, None)
+        return Latency(None, None, waited, inferred, None, age_ms)
+    since_request_ms = (command.t_s - request.sent_s) * 1e3
+    taken_ns = run.times.chunk_ns.get((request.session_id, request.seq_id))
+    if taken_ns is None:
+        round_trip_ms = (answer.received_ns - request.received_ns) * 1e-6
+    else:
+        round_trip_ms = (taken_ns - request.mono_ns) * 1e-6
+    sensing_ms = _find_sensing(run, request, contract, max(0.0, age_ms - since_request_ms))
+    round_trip_ms = min(round_trip_ms, age_ms - sensing_ms)  # two clocks may differ by a little
+    return Latency(
+        sensing_ms=sensing_ms,
+        transport_ms=max(0.0, round_trip_ms - answer.queue_wait_ms - answer.inference_ms),
+        queue_wait_ms=answer.queue_wait_ms,
+        inference_ms=answer.inference_ms,
+        waiting_ms=age_ms - sensing_ms - round_trip_ms,
+        age_ms=age_ms,
+    )
+
+
+def _find_sensing(run: Run, request: Request, contract: Contract | None, measured_ms: float) -> float:
+    """Return how long before a request its oldest sensor was captured, which is when its message arrived.
+
+    measured_ms: the same by two clocks. Of a camera that the policy does not see the arrival does not count.
+    """
+    arrivals = run.times.arrivals.get(request.mono_ns, {})
+    ages_ms = {topic: (request.mono_ns - at_ns) / 1e6 for topic, at_ns in arrivals.items()}
+    if contract and len(request.images) == len(contract.images) and ages_ms.keys() >= {*contract.topics}:
+        return max(ages_ms[topic] for topic in contract.topics)
+    return min(ages_ms.values(), key=lambda age: abs(age - measured_ms), default=measured_ms)
+
+
+def summarise_chunk(answer: RecordedChunk | None, start_ns: int) -> ChunkSummary | None:
+    if answer is None:
+        return None
+    return ChunkSummary(
+        received_s=(answer.received_ns - start_ns) * 1e-9,
+        status=answer.status,
+        message=answer.message,
+        horizon=len(answer.actions),
+        superseded=answer.superseded,
+        server_load=answer.server_load,
+        policy_version=answer.policy_version,
+    )

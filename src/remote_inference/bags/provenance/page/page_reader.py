@@ -1,0 +1,299 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Streams a bag for a page: the run, its images, and the newest joint states at each tick."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from PIL import Image
+
+from remote_inference.bags.provenance.motion import Command, ImageFacts, Request
+from remote_inference.bags.provenance.run_reader import (
+    WATCHDOG,
+    RunReader,
+    describe_damage,
+    describe_image,
+)
+from remote_inference.bags.storage.bag import OnProgress, Window
+from remote_inference.bags.storage.bag_records import BagError
+from remote_inference.bags.timeline.messages import Newest, RequestKey
+from remote_inference.bags.timeline.robot_bag import JointRecord, RecordReader, RobotBag
+from remote_inference.base.contract.image_source import find_encoding
+from remote_inference.base.wire.images.encodings import IMAGE_ENCODINGS
+from remote_inference.base.wire.images.images import ImageError, image_from_message
+from remote_inference.robot.command import CommandSource
+
+T = TypeVar("T")
+
+
+class Thinned(Generic[T]):
+    """Items in order. Above a weight of `limit` every second one goes, and is skipped from then on."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._weights: list[int] = []
+        self._total = 0
+        self.items: list[T] = []
+        self.every = 1  # one of so many is kept
+        self.offered = 0
+
+    @property
+    def takes_next(self) -> bool:
+        return self.offered % self.every == 0
+
+    def skip(self) -> None:
+        """Offer an item that would not be kept."""
+        self.offered += 1
+
+    def add(self, item: T, weight: int = 1) -> None:
+        """Offer an item that `takes_next` has promised to keep."""
+        self.offered += 1
+        self.items.append(item)
+        self._weights.append(weight)
+        self._total += weight
+        while self._total > self._limit and len(self.items) > 1:
+            del self.items[1::2], self._weights[1::2]
+            self._total = sum(self._weights)
+            self.every *= 2
+
+
+MAX_SIDE = 320  # [px] of an image
+MAX_BYTES = 24 << 20  # of the images of all observations; a third more in the page, where they are text
+_QUALITY = 70
+
+
+@dataclass(frozen=True)
+class ObservationShot:
+    """The images of one observation as JPEG, None where one cannot be read."""
+
+    request: RequestKey
+    jpegs: tuple[bytes | None, ...]
+
+
+class Thumbnails:
+    """Keeps the observations' images within MAX_BYTES: when there are too many, every second one goes."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._shots: Thinned[ObservationShot] = Thinned(max_bytes)
+        self._max_bytes = max_bytes
+        self.unreadable = 0
+
+    @property
+    def shots(self) -> Sequence[ObservationShot]:
+        return self._shots.items
+
+    def add(self, request: Request, pictures: Sequence[Any]) -> None:
+        if not self._shots.takes_next:
+            self._shots.skip()
+            return
+        jpegs = tuple(map(make_thumbnail, pictures))
+        self.unreadable += jpegs.count(None)
+        shot = ObservationShot((request.session_id, request.seq_id), jpegs)
+        self._shots.add(shot, sum(len(jpeg or b"") for jpeg in jpegs))
+
+    def left_out(self) -> list[str]:
+        notes = []
+        if self._shots.every > 1:
+            missing = self._shots.offered - len(self._shots.items)
+            of, limit = self._shots.offered, self._max_bytes / 2**20
+            notes.append(f"the images of {missing} of {of} observations: all would be over {limit:g} MiB")
+        if self.unreadable:
+            notes.append(f"{self.unreadable} images that cannot be read")
+        return notes
+
+
+def make_thumbnail(picture: Any) -> bytes | None:
+    """Return an image as a small JPEG; None when it cannot be read."""
+    try:
+        image = _open(picture)
+        image.thumbnail((MAX_SIDE, MAX_SIDE), Image.Resampling.BOX)
+        data = io.BytesIO()
+        image.convert("RGB").save(data, "JPEG", quality=_QUALITY)
+    except (ImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return None
+    return data.getvalue()
+
+
+def _open(picture: Any) -> Image.Image:
+    if not hasattr(picture, "format"):
+        return _as_image(np.asarray(image_from_message(picture)))
+    encoding = find_encoding(picture.format)
+    if encoding is not None and encoding != "jpeg":  # JPEG is drafted small, or tried
+        return _as_image(IMAGE_ENCODINGS.get(encoding).decode(picture.data))
+    image = Image.open(io.BytesIO(picture.data), formats=["JPEG"])
+    image.draft("RGB", (MAX_SIDE, MAX_SIDE))
+    return image
+
+
+def _as_image(pixels: np.ndarray) -> Image.Image:
+    """Return colour as it is, and depth as grey: black is near, or not measured."""
+    if pixels.ndim == 2:
+        pixels = (pixels / max(1, int(pixels.max())) * 255).astype(np.uint8)
+    return Image.fromarray(pixels)
+
+
+# What the cameras showed while a person commanded: no observation was sent then, but their topics go on.
+# A control tick shows each camera's newest message by then, as in an export. Only the parts of the bag in
+# which a person commanded are read.
+LOOK_BACK_NS = 2_000_000_000  # before the first tick: a camera is silent for less
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A camera's message, and its image as JPEG, None when it cannot be read."""
+
+    t_s: float  # reception since the start of the bag
+    image: ImageFacts
+    jpeg: bytes | None
+
+
+class CameraPictures:
+    """The pictures of each camera within max_bytes together: when there are too many, every second one goes.
+
+    Without a contract the cameras are not known.
+    """
+
+    def __init__(self, robot: RobotBag, max_bytes: int) -> None:
+        self._bag = robot.bag
+        images = robot.contract.images if robot.contract else {}
+        self._cameras = {topic: name for name, source in images.items() for topic in robot.recorded([source])}
+        limit = max_bytes // max(1, len(self._cameras))
+        self._kept: dict[str, Thinned[Picture]] = {name: Thinned(limit) for name in self._cameras.values()}
+        self._newest: dict[str, tuple[int, bytes]] = {}  # reception [ns] and message, by topic
+        self._shown: dict[str, int] = {}  # reception of the message last shown, by topic
+
+    @property
+    def by_camera(self) -> dict[str, list[Picture]]:
+        return {name: kept.items for name, kept in self._kept.items()}
+
+    def read(self, ticks_ns: Sequence[int]) -> list[str]:
+        """Read what had been received by some instants, in their order; return what damage hides."""
+        if not self._cameras:
+            return []
+        try:
+            for stretch in _stretches(ticks_ns):
+                self._read_stretch(stretch)
+        except BagError as error:
+            return [describe_damage(error)]
+        return []
+
+    def _read_stretch(self, ticks_ns: Sequence[int]) -> None:
+        window = ticks_ns[0] - LOOK_BACK_NS, ticks_ns[-1] + 1
+        place = 0
+        for topic, at_ns, cdr in self._bag.raw_messages(list(self._cameras), window):
+            while ticks_ns[place] < at_ns:
+                self._show_newest()
+                place += 1
+            self._newest[topic] = at_ns, cdr
+        self._show_newest()
+
+    def _show_newest(self) -> None:
+        for topic, (at_ns, cdr) in self._newest.items():
+            if self._shown.get(topic) == at_ns:
+                continue
+            self._shown[topic] = at_ns
+            kept = self._kept[self._cameras[topic]]
+            if not kept.takes_next:
+                kept.skip()
+                continue
+            message = self._bag.decode(topic, at_ns, cdr)
+            jpeg = make_thumbnail(message)
+            facts = describe_image(message, self._cameras[topic])
+            kept.add(Picture(self._bag.seconds(at_ns), facts, jpeg), len(jpeg or b""))
+
+    def left_out(self) -> list[str]:
+        return [
+            f"{kept.offered - len(kept.items)} of {kept.offered} pictures of {name} in takeovers: "
+            f"one of {kept.every} is shown"
+            for name, kept in self._kept.items()
+            if kept.every > 1
+        ]
+
+
+def _stretches(ticks_ns: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Yield the instants in stretches that lie further apart than LOOK_BACK_NS."""
+    begin = 0
+    for place, (before, after) in enumerate(pairwise(ticks_ns), start=1):
+        if after - before > LOOK_BACK_NS:
+            yield ticks_ns[begin:place]
+            begin = place
+    if ticks_ns:
+        yield ticks_ns[begin:]
+
+
+MAX_TICKS = 36_000  # of a page: 20 minutes at 30 Hz
+PERSON_SHARE = 4  # one part of so many of the bytes is for the cameras while a person commands
+
+
+@dataclass(frozen=True)
+class PageTick:
+    """A control tick, and the joint states by then."""
+
+    command: Command
+    joints: Mapping[str, JointRecord]  # newest record by topic
+
+
+class PageReader:
+    """Reads a robot's part of a bag."""
+
+    def __init__(self, robot: RobotBag, max_image_bytes: int) -> None:
+        self._bag = robot.bag
+        self.album = Thumbnails(max_image_bytes)
+        self.pictures = CameraPictures(robot, max_image_bytes // PERSON_SHARE)
+        self.reader = RunReader(robot)
+        self.ticks: Thinned[PageTick] = Thinned(MAX_TICKS)
+        self._of_joints = RecordReader(robot)
+        self._newest = {topic: Newest() for topic in robot.joint_topics()}
+        self._records: dict[str, tuple[bytes, JointRecord]] = {}  # the newest, with the bytes that it is of
+
+    def read(self, window: Window, on_progress: OnProgress) -> None:
+        """Read what was received in a window, and the states of the node and the watchdog before it."""
+        if window[0] is not None:
+            self.reader.read(("state", WATCHDOG), (None, window[0]))
+        self.reader.read(
+            window=window,
+            on_command=self._add_command,
+            on_pictures=self.album.add,
+            on_other=lambda topic, at_ns, cdr: self._newest[topic].add(at_ns, (at_ns, cdr)),
+            others=list(self._newest),
+            on_progress=on_progress,
+        )
+        commands = [tick.command for tick in self.ticks.items]
+        by_person_s = sorted(c.t_s for c in commands if c.source == CommandSource.HUMAN.name)
+        at_ns = [self._bag.start_ns + round(t_s * 1e9) for t_s in by_person_s]
+        self.reader.run.damage += self.pictures.read(at_ns)
+        self.reader.read_policies(commands)
+
+    def _add_command(self, command: Command) -> None:
+        at_ns = self._bag.start_ns + round(command.t_s * 1e9)
+        newest = {
+            topic: one.at(at_ns) for topic, one in self._newest.items()
+        }  # also when skipped: it forgets
+        if not self.ticks.takes_next:
+            self.ticks.skip()
+            return
+        records = {topic: self._record(topic, *found) for topic, found in newest.items() if found}
+        self.ticks.add(PageTick(command, records))
+
+    def _record(self, topic: str, at_ns: int, cdr: bytes) -> JointRecord:
+        before = self._records.get(topic)
+        if before is None or before[0] is not cdr:
+            message = self._bag.decode(topic, at_ns, cdr)
+            self._records[topic] = cdr, self._of_joints.read(topic, self._bag.seconds(at_ns), message)
+        return self._records[topic][1]
+
+    def left_out(self) -> list[str]:
+        """Return what of the ticks and the images is not kept, in words."""
+        notes = [*self.album.left_out(), *self.pictures.left_out()]
+        if self.ticks.every > 1:
+            missing = self.ticks.offered - len(self.ticks.items)
+            notes.append(
+                f"{missing} of {self.ticks.offered} control ticks: one of {self.ticks.every} is shown"
+            )
+        return notes

@@ -1,0 +1,375 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a run, or a part of one, for provenance: what was commanded, and all that it came from.
+
+A bag is read once from begin to end. Images and chunks are not kept whole: of an image its facts, of a chunk
+its rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from remote_inference.bags.provenance.motion import (
+    Command,
+    ImageFacts,
+    Policy,
+    Request,
+    RobotStatus,
+    WatchdogChange,
+    find_at,
+)
+from remote_inference.bags.provenance.recorded_command import read_command
+from remote_inference.bags.storage.bag import OnProgress, Window, no_progress
+from remote_inference.bags.storage.bag_records import POLICY, BagError
+from remote_inference.bags.timeline.messages import (
+    RecordedChunk,
+    RequestKey,
+    name_of,
+    request_key,
+    stamped_ns,
+)
+from remote_inference.bags.timeline.robot_bag import RobotBag
+from remote_inference.base.contract.image_source import RAW, find_encoding
+from remote_inference.base.policy import fingerprint_of
+from remote_inference.base.wire import WireError
+from remote_inference.base.wire.images.encodings import IMAGE_ENCODINGS
+from remote_inference.base.wire.images.images import ImageError
+from remote_inference.robot.decisions import DecisionDecoder
+from remote_inference.robot.journal import Entry, time_of
+from remote_inference.robot.safety.state_machine import State
+from remote_inference.robot.watchdog import WatchdogState
+
+_REMEMBERED = 5_000  # calls of the engine; a request and the journal's message of it are a moment apart
+
+
+# Arrivals by topic: of the newest message, and of the newest one at the last control tick.
+_Seen = tuple[Mapping[str, int], Mapping[str, int]]
+
+
+class JournalTimes:
+    """Finds sensor arrivals of requests in the messages of the topic `decisions`; either may come first.
+
+    All times are the robot's monotonic clock [ns].
+    """
+
+    def __init__(self) -> None:
+        self._decoder = DecisionDecoder()
+        self._run: tuple[int, int] | None = None  # instance, and place of the entry that must come next
+        self._calls: OrderedDict[int, _Seen] = OrderedDict()  # by the time of the call
+        self._seen: _Seen = ({}, {})
+        self._wanted: dict[int, bool] = {}
+        self.arrivals: dict[int, Mapping[str, int]] = {}  # by the time of a request
+        self.chunk_ns: dict[RequestKey, int] = {}  # when a request's first chunk came to the robot
+        self.problem = ""  # why something of the journal could not be read
+
+    def add_request(self, request_ns: int, *, of_ticks: bool) -> None:
+        """Find the arrivals of a request that was made then. of_ticks: its observation shows ticks."""
+        if request_ns in self._calls:
+            self.arrivals[request_ns] = self._calls[request_ns][of_ticks]
+        else:
+            self._wanted[request_ns] = of_ticks
+
+    def add(self, message: Any) -> None:
+        run = int(message.instance), int(message.first)
+        if run != self._run:  # another run of the node, or entries are missing: what is known is no longer so
+            self._decoder, self._seen = DecisionDecoder(), ({}, {})
+        self._run = run[0], run[1] + int(message.count)
+        try:
+            for entry in self._decoder.decode(bytes(message.data)):
+                self._add_entry(entry)
+        except (WireError, IndexError, TypeError, AttributeError) as error:
+            self.problem = self.problem or str(error)
+            self._run = None
+
+    def _add_entry(self, entry: Entry) -> None:
+        method, arguments = entry.method, entry.arguments
+        if method == "take_sensors":
+            samples = arguments[3] if len(arguments) > 3 else ()
+            self._seen = arguments[0], samples[-1].arrivals if samples else self._seen[1]
+        elif method == "take_chunk":
+            chunk, taken_ns = arguments[:2]
+            arrival_ns = entry.named.get("arrival_ns")
+            came_ns = taken_ns if arrival_ns is None else arrival_ns
+            self.chunk_ns.setdefault((chunk.session_id, chunk.seq_id), came_ns)
+        if (now_ns := time_of(entry)) is not None:
+            self._note(now_ns)
+
+    def _note(self, now_ns: int) -> None:
+        if now_ns in self._wanted:
+            self.arrivals[now_ns] = self._seen[self._wanted.pop(now_ns)]
+        self._calls[now_ns] = self._seen
+        if len(self._calls) > _REMEMBERED:
+            self._calls.popitem(last=False)
+
+
+# Topics of a robot, and what is not known without each.
+TOPICS: Mapping[str, str] = {
+    "executed": "no command can be explained",
+    "observation": "the request, its images and what the policy saw are not known",
+    "chunk": "the chunk, its latency and what the guard changed are not known",
+    "state": "the node's state and its causes are not known",
+    "decisions": "when each sensor's message had arrived is not known",
+}
+SERVER_STATUS = "remote_inference/msg/ServerStatus"
+WATCHDOG = "watchdog"  # a robot may have none
+
+Served = tuple[str, str]  # fingerprint of a policy, and its server
+OnPictures = Callable[[Request, Sequence[Any]], None]  # the images' messages, in the request's order
+OnCommand = Callable[[Command], None]
+
+
+@dataclass
+class ExecutedRange:
+    """Actions of a chunk that were executed."""
+
+    first: int
+    last: int
+    count: int = 1
+
+    def add(self, row: int) -> None:
+        self.first, self.last = min(self.first, row), max(self.last, row)
+        self.count += 1
+
+
+@dataclass
+class Run:
+    """What was read."""
+
+    joint_names: tuple[str, ...] = ()
+    rows: dict[RequestKey, ExecutedRange] = field(default_factory=dict)
+    requests: dict[RequestKey, Request] = field(default_factory=dict)
+    answers: dict[RequestKey, RecordedChunk] = field(default_factory=dict)
+    standings: list[RobotStatus] = field(default_factory=list)
+    watchdog: list[WatchdogChange] = field(default_factory=list)
+    policies: dict[Served, Policy] = field(default_factory=dict)
+    times: JournalTimes = field(default_factory=JournalTimes)
+    missing: list[str] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
+
+    def policy_of(self, command: Command) -> Policy | None:
+        """Return the policy of a command, that of the server in use where several have its weights."""
+        served = self.served(command)
+        if not served[0]:
+            return None
+        same = (policy for policy in self.policies.values() if policy.fingerprint == served[0])
+        return self.policies.get(served) or next(same, None)
+
+    def served(self, command: Command) -> Served:
+        """Return which policy a command names, and the node's server at its time."""
+        standing = find_at(self.standings, command.t_s)
+        return fingerprint_of(command.policy_version), standing.server if standing else ""
+
+
+class RunReader:
+    """Reads a robot's part of a bag."""
+
+    def __init__(self, robot: RobotBag) -> None:
+        self._bag = robot.bag
+        self._topics = {robot.topic(kind): kind for kind in (*TOPICS, WATCHDOG)}
+        contract = robot.contract
+        cameras = contract.images if contract else {}
+        # As a request has them: encoded images, then raw ones.
+        self._cameras = tuple(sorted(cameras, key=lambda name: cameras[name].travels_as == RAW))
+        self._state_units = contract.state_units if contract else None
+        # Topics in the bag with the states of the node and the watchdog.
+        self.state_topics = robot.topics("state", WATCHDOG)
+        self.run = Run(
+            missing=[
+                f"{topic} is not in the bag: {TOPICS[kind]}"
+                for topic, kind in self._topics.items()
+                if topic not in self._bag.topics and kind != WATCHDOG
+            ]
+        )
+
+    def read(
+        self,
+        kinds: Sequence[str] = (*TOPICS, WATCHDOG),
+        window: Window = (None, None),
+        *,
+        on_command: OnCommand = lambda _: None,
+        on_pictures: OnPictures = lambda *_: None,
+        on_other: Callable[[str, int, bytes], None] = lambda *_: None,
+        others: Sequence[str] = (),
+        on_progress: OnProgress = no_progress,
+    ) -> None:
+        """Add the messages of some kinds. on_other: is called with the undecoded messages of other topics.
+
+        Damage of the bag ends the reading, and is among what is missing.
+        """
+        wanted = [t for t, kind in self._topics.items() if kind in kinds and t in self._bag.topics]
+        if not wanted:
+            return
+        try:
+            for topic, received_ns, cdr in self._bag.raw_messages([*wanted, *others], window, on_progress):
+                if topic in self._topics:
+                    message = self._bag.decode(topic, received_ns, cdr)
+                    self.add(topic, received_ns, message, on_command, on_pictures)
+                else:
+                    on_other(topic, received_ns, cdr)
+        except BagError as error:
+            self.run.damage.append(describe_damage(error))
+
+    def add(
+        self,
+        topic: str,
+        received_ns: int,
+        message: Any,
+        on_command: OnCommand = lambda _: None,
+        on_pictures: OnPictures = lambda *_: None,
+    ) -> None:
+        match self._topics[topic]:
+            case "executed":
+                self._add_executed(received_ns, message, on_command)
+            case "observation":
+                self._add_observation(received_ns, message, on_pictures)
+            case "chunk":
+                self.run.answers.setdefault(request_key(message), RecordedChunk.of(received_ns, message))
+            case "decisions":
+                self.run.times.add(message)
+            case "state":
+                self._add_state(received_ns, message)
+            case _:
+                self._add_watchdog(received_ns, message)
+
+    def read_policies(self, commands: Iterable[Command]) -> None:
+        """Add the recorder's records of policies, or else those of some commands by the servers' status."""
+        try:
+            for name, values in self._bag.records():
+                if name == POLICY:
+                    policy = Policy(*(values.get(key.name, "") for key in fields(Policy)))
+                    self.run.policies[policy.fingerprint, policy.server] = policy
+            known = {"", *(fingerprint for fingerprint, _ in self.run.policies)}
+            self._read_statuses({s for s in map(self.run.served, commands) if s[0] not in known})
+        except BagError as error:
+            self.run.missing.append(f"the policy's name and revision are not known: {error}")
+
+    def _read_statuses(self, unknown: set[Served]) -> None:
+        """Add the policies of these weights, until each was found in its server's status."""
+        wanted = {fingerprint for fingerprint, _ in unknown}
+        topics = [name for name, topic in self._bag.topics.items() if topic.msgtype == SERVER_STATUS]
+        if not unknown or not topics:
+            return
+        for _, _, status in self._bag.messages(topics):
+            policy = Policy(
+                status.policy_fingerprint,
+                status.policy_name,
+                status.policy_revision,
+                status.server,
+                status.manifest_digest,
+            )
+            if policy.fingerprint in wanted:
+                self.run.policies[policy.fingerprint, policy.server] = policy
+                unknown.discard((policy.fingerprint, policy.server))
+                if not unknown:
+                    return
+
+    def _add_executed(self, received_ns: int, message: Any, on_command: OnCommand) -> None:
+        command = read_command(received_ns, message, self._bag.start_ns)
+        self.run.joint_names = self.run.joint_names or tuple(message.joint_names)
+        if command.request is not None:
+            if command.request in self.run.rows:
+                if not command.row_fraction:
+                    self.run.rows[command.request].add(command.row)
+            else:
+                self.run.rows[command.request] = ExecutedRange(command.row, command.row)
+        on_command(command)
+
+    def _add_observation(self, received_ns: int, message: Any, on_pictures: OnPictures) -> None:
+        pictures = [*message.images, *message.raw_images]
+        named = self._cameras if len(self._cameras) == len(pictures) else ()
+        images = tuple(
+            describe_image(picture, named[place] if named else picture.header.frame_id or f"camera {place}")
+            for place, picture in enumerate(pictures)
+        )
+        request = Request(
+            session_id=message.session_id,
+            session_epoch=int(message.session_epoch),
+            seq_id=int(message.seq_id),
+            episode_id=int(message.episode_id),
+            episode_start=bool(message.episode_start),
+            task=message.task,
+            sent_s=self._bag.seconds(stamped_ns(received_ns, message)),
+            received_ns=received_ns,
+            mono_ns=int(message.client_mono_ns),
+            delay_steps=int(message.inference_delay_steps),
+            prefix_rows=int(message.prefix_length),
+            history_steps=int(message.history_steps),
+            state=self._state_of(message),
+            images=images,
+        )
+        self.run.requests[request_key(message)] = request
+        self.run.times.add_request(request.mono_ns, of_ticks=request.history_steps > 0)
+        on_pictures(request, pictures)
+
+    def _state_of(self, message: Any) -> tuple[float, ...]:
+        """Return the state of a request; with a contract in the robot's units, as everything else."""
+        state = np.asarray(message.state, np.float64)
+        if self._state_units is not None and len(state) == self._state_units.policy_dim:
+            state = self._state_units.to_robot(state)
+        return tuple(state.tolist())
+
+    def _add_state(self, received_ns: int, message: Any) -> None:
+        t_s = self._bag.seconds(stamped_ns(received_ns, message))
+        before = self.run.standings[-1].paused_s if self.run.standings else None
+        standing = RobotStatus(
+            t_s=t_s,
+            state=name_of(State, message.state),
+            cause=message.cause,
+            paused=bool(message.paused),
+            paused_s=(t_s if before is None else before) if message.paused else None,
+            pause_cause=message.pause_cause,
+            stop=message.stop,
+            taken_over=bool(message.taken_over),
+            server=message.server,
+            task=message.task,
+            episode_id=int(message.episode_id),
+            stale_sources=tuple(message.stale_sources),
+            injected_fault=message.injected_fault,
+        )
+        _append_change(self.run.standings, standing)
+
+    def _add_watchdog(self, received_ns: int, message: Any) -> None:
+        t_s = self._bag.seconds(stamped_ns(received_ns, message))
+        change = WatchdogChange(
+            t_s, name_of(WatchdogState, message.state), message.cause, tuple(message.stops)
+        )
+        _append_change(self.run.watchdog, change)
+
+
+def _append_change(seen: list[Any], new: Any) -> None:
+    """Append a node's status unless it equals the one before. Instants do not fall.
+
+    What is published later holds later, though somebody has set the node's clock back.
+    """
+    if seen and new.t_s < seen[-1].t_s:
+        new = replace(new, t_s=seen[-1].t_s)
+    if not seen or {**vars(seen[-1]), "t_s": 0.0} != {**vars(new), "t_s": 0.0}:
+        seen.append(new)
+
+
+def describe_damage(error: BagError) -> str:
+    """Return what is missing after damage of a bag, in words."""
+    return f"nothing behind the damage is known: {error}"
+
+
+def describe_image(picture: Any, camera: str) -> ImageFacts:
+    """Return the facts of a CompressedImage or an Image."""
+    encoding = str(picture.format if hasattr(picture, "format") else picture.encoding)
+    width, height = int(getattr(picture, "width", 0)), int(getattr(picture, "height", 0))
+    known = find_encoding(picture.format) if hasattr(picture, "format") else None
+    if known is not None:
+        try:
+            height, width = IMAGE_ENCODINGS.get(known).size(picture.data)
+        except ImageError:
+            width = height = 0
+    stamp = picture.header.stamp
+    stamp_ns = int(stamp.sec) * 10**9 + int(stamp.nanosec)
+    digest = hashlib.sha256(picture.data).hexdigest()
+    return ImageFacts(camera, encoding, width, height, len(picture.data), digest, stamp_ns or None)

@@ -1,0 +1,280 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A run in numbers, and the numbers in sentences."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remote_inference.bags.timeline.messages import name_of
+from remote_inference.bags.timeline.robot_bag import FloatArray
+from remote_inference.bags.timeline.timeline import Executed, States, Timeline, intervals
+from remote_inference.robot.command import CommandSource
+
+UNKNOWN_UNIT = "unknown"
+WIDTH = 80  # columns of the sentences
+_LEADING = (CommandSource.CHUNK, CommandSource.HOMING, CommandSource.HUMAN)  # what moves a robot on
+# What a control tick without a chunk commands, in the words of a sentence.
+_COMMANDED = {
+    "human": "a person's commands",
+    "homing": "the way home",
+    "repeat_last": "the last command again",
+    "zero": "zero",
+    "hold": "the end of a trajectory",
+    "none": "nothing",
+}
+
+
+def summarise(timeline: Timeline) -> dict[str, Any]:
+    """Return the run in numbers, ready for JSON; None stands for a statistic without samples.
+
+    `seams` compares the largest joint steps between commands at chunk boundaries with those within chunks, by
+    unit, "unknown" without a contract. A hold in between is part of the seam; a change of episode is not a
+    seam. `longest_hold` is the longest time within an episode without motion commands while it was not
+    paused. `shadow` compares would-be commands of shadow mode with the newest measurement of each joint.
+    """
+    executed, states = timeline.executed, timeline.states
+    until = _ends_of_states(timeline)
+    state_s: dict[str, float] = {}
+    for name, seconds in zip(states.state, until - states.t_s, strict=True):
+        state_s[name] = state_s.get(name, 0.0) + float(seconds)
+    sources = Counter(int(s) for s in executed.source)
+    chunked = np.flatnonzero(executed.source == CommandSource.CHUNK)
+    known = {*CommandSource, *sources}  # fallbacks' own ones, and those of a later release, when they occur
+    columns: dict[str, list[int]] = {}
+    for column, joint in enumerate(timeline.joints):
+        columns.setdefault(joint.unit or UNKNOWN_UNIT, []).append(column)
+    steps = {unit: _steps(executed, of_unit) for unit, of_unit in columns.items()}
+    return {
+        "duration_s": timeline.duration_s,
+        "requests": len(timeline.requests.t_s),
+        "requests_unanswered": int((~timeline.requests.answered).sum()),
+        "latency_ms": _statistics(timeline.cycles.latency_ms, p50=50, p95=95, p99=99),
+        "actions": {name_of(CommandSource, source).lower(): sources[source] for source in sorted(known)},
+        "age_s": _statistics(executed.age_s[np.isfinite(executed.age_s)], median=50, p95=95, max=100),
+        "states": [{"state": name, "seconds": seconds} for name, seconds in state_s.items()],
+        "paused_s": float((until - states.t_s)[states.paused].sum()),
+        "pauses": [asdict(pause) for pause in _find_pauses(states, until)],
+        "watchdog_stops": [asdict(stop) for stop in timeline.watchdog_stops],
+        "longest_hold": _longest_hold(timeline),
+        "shadow": _shadow(timeline),
+        "clock_jumps": [asdict(jump) for jump in timeline.clock_jumps],
+        "interventions": dict(Counter(name for names in executed.interventions for name in names)),
+        "clamped": {
+            clamp.joint: {"unit": clamp.unit, "ticks": clamp.ticks, "largest": clamp.largest}
+            for clamp in timeline.clamps
+        },
+        "chunks": {
+            "received": timeline.chunks,
+            "executed": len({executed.request[tick] for tick in chunked}),
+            **{name: states.counters[f"chunks_{name}"] for name in ("merged", "dropped", "rejected")},
+        },
+        "seams": {
+            "at_boundaries": {unit: _statistics(s, median=50, max=100) for unit, (s, _) in steps.items()},
+            "within_chunks": {unit: _statistics(s, median=50, max=100) for unit, (_, s) in steps.items()},
+        },
+    }
+
+
+def _ends_of_states(timeline: Timeline) -> FloatArray:
+    """Return until when [s] each row of the states held."""
+    t_s = timeline.states.t_s
+    return np.append(t_s[1:], timeline.duration_s)[: len(t_s)]
+
+
+@dataclass(frozen=True)
+class Pause:
+    """A time in which the robot was paused for one cause."""
+
+    begin_s: float
+    seconds: float
+    cause: str
+
+
+def _find_pauses(states: States, until: FloatArray) -> list[Pause]:
+    """Return the pauses in order. until [s]: as of `_ends_of_states`."""
+    pauses: list[Pause] = []
+    end_s = None
+    for begin_s, ends_s, paused, cause in zip(
+        states.t_s.tolist(), until.tolist(), states.paused.tolist(), states.pause_cause, strict=True
+    ):
+        if not paused:
+            continue
+        if pauses and begin_s == end_s and pauses[-1].cause == cause:
+            pauses[-1] = replace(pauses[-1], seconds=ends_s - pauses[-1].begin_s)
+        else:
+            pauses.append(Pause(begin_s, ends_s - begin_s, cause))
+        end_s = ends_s
+    return pauses
+
+
+def _paused(timeline: Timeline) -> NDArray[np.bool_]:
+    """Return in which control ticks [n] the robot was paused."""
+    states, ticks_s = timeline.states, timeline.executed.t_s
+    if not len(states.t_s):
+        return np.zeros(len(ticks_s), bool)
+    newest = np.searchsorted(states.t_s, ticks_s, side="right") - 1
+    return np.asarray((newest >= 0) & states.paused[np.maximum(newest, 0)], bool)
+
+
+def _longest_hold(timeline: Timeline) -> dict[str, Any] | None:
+    executed, states = timeline.executed, timeline.states
+    led = np.flatnonzero(np.isin(executed.source, _LEADING))
+    held = np.zeros(len(executed.t_s), bool)
+    for gap in np.flatnonzero((np.diff(led) > 1) & (np.diff(executed.episode_id[led]) == 0)):
+        held[led[gap] + 1 : led[gap + 1]] = True
+    holds = intervals(executed.t_s, held & ~_paused(timeline), timeline.duration_s)
+    if not holds:
+        return None
+    begin_s, seconds = max(holds, key=lambda hold: hold[1])
+    meanwhile = np.flatnonzero((states.t_s < begin_s + seconds) & (_ends_of_states(timeline) > begin_s))
+    return {
+        "begin_s": begin_s,
+        "seconds": seconds,
+        "states": [{"state": states.state[row], "cause": states.cause[row]} for row in meanwhile],
+    }
+
+
+def _statistics(values: FloatArray, **percentiles: float) -> dict[str, Any]:
+    if not len(values):
+        return {**dict.fromkeys(percentiles), "n": 0}
+    return {**{name: float(np.percentile(values, p)) for name, p in percentiles.items()}, "n": len(values)}
+
+
+def _shadow(timeline: Timeline) -> dict[str, Any]:
+    """Return the distances of would-be commands from the measured joints, by joint."""
+    executed = timeline.executed
+    rows = np.flatnonzero(executed.shadow & executed.commanded)
+    distances = {}
+    for column, joint in enumerate(timeline.joints):
+        newest = np.searchsorted(joint.t_s, executed.t_s[rows], side="right") - 1
+        compared = newest >= 0
+        commands = executed.action[rows[compared], column]
+        difference = np.abs(commands - joint.value[newest[compared]])
+        distances[joint.name] = _statistics(difference, median=50, p95=95, max=100)
+    return {"ticks": len(rows), "distance": distances}
+
+
+def _steps(executed: Executed, columns: list[int]) -> tuple[FloatArray, FloatArray]:
+    """Return the largest steps of some joints between commands: at chunk boundaries, and within."""
+    rows = np.flatnonzero(executed.commanded)
+    if len(rows) < 2:
+        return np.empty(0), np.empty(0)
+    step = np.abs(np.diff(executed.action[rows][:, columns], axis=0)).max(axis=1)
+    previous, row = rows[:-1], rows[1:]
+    chunk = executed.source == CommandSource.CHUNK
+    counted = chunk[row] & (executed.episode_id[row] == executed.episode_id[previous])
+    other = np.array([executed.request[a] != executed.request[b] for a, b in zip(previous, row, strict=True)])
+    begins = other | ~chunk[previous]
+    adjacent = executed.tick[row] == executed.tick[previous] + 1  # otherwise messages are missing in the bag
+    return step[counted & begins], step[counted & ~begins & adjacent]
+
+
+def describe(namespace: str, numbers: Mapping[str, Any]) -> list[str]:
+    """Return what `summarise` found as sentences, in lines of at most 80 columns."""
+    return [
+        line
+        for sentence in (
+            f"{namespace}, {numbers['duration_s']:.1f} s: {_describe_commands(numbers)}.",
+            *_describe_ages(numbers),
+            *_describe_requests(numbers),
+            *_describe_interventions(numbers),
+            *_describe_hold(numbers),
+            *_describe_states(numbers),
+            *_describe_clock(numbers),
+        )
+        for line in textwrap.wrap(sentence, WIDTH, subsequent_indent="  ")
+    ]
+
+
+def _describe_commands(numbers: Mapping[str, Any]) -> str:
+    counts = numbers["actions"]
+    if not (ticks := sum(counts.values())):
+        return "no control tick was recorded"
+    words = {"chunk": f"actions of {_count(numbers['chunks']['executed'], 'chunk')}", **_COMMANDED}
+    words |= {
+        name: f"what this version does not know (source {name})"
+        if name.isdecimal()
+        else f"a fallback's own ({name})"
+        for name in counts
+        if name not in words
+    }
+    counted = ", ".join(f"{counts[name]} {text}" for name, text in words.items() if counts[name])
+    shadow = numbers["shadow"]["ticks"]
+    aside = f"; in {shadow} of them nothing was published (shadow mode)" if shadow else ""
+    return f"of {_count(ticks, 'control tick')}, {counted.replace(' ', ' commanded ', 1)}{aside}"
+
+
+def _describe_ages(numbers: Mapping[str, Any]) -> Iterator[str]:
+    age = numbers["age_s"]
+    if age["n"]:
+        yield (
+            f"The observation behind an action was {age['median']:.2f} s old in the median, "
+            f"{age['p95']:.2f} s at p95, {age['max']:.2f} s at most."
+        )
+
+
+def _describe_requests(numbers: Mapping[str, Any]) -> Iterator[str]:
+    latency, unanswered = numbers["latency_ms"], numbers["requests_unanswered"]
+    took = "; an answer took {p50:.0f} ms in the median, {p95:.0f} ms at p95, {p99:.0f} ms at p99"
+    took = took.format_map(latency) if latency["n"] else ""
+    yield f"{_count(numbers['requests'], 'request')}, {unanswered or 'none'} unanswered{took}."
+
+
+def _describe_interventions(numbers: Mapping[str, Any]) -> Iterator[str]:
+    rules = ", ".join(
+        f"{rule} in {_count(count, 'tick')}" for rule, count in sorted(numbers["interventions"].items())
+    )
+    yield f"The guard intervened: {rules}." if rules else "The guard did not intervene."
+    beyond = ", ".join(
+        f"{joint} by up to {one['largest']:.2g} {one['unit']} in {_count(one['ticks'], 'tick')}"
+        for joint, one in numbers["clamped"].items()
+    )
+    if beyond:
+        yield f"The policy asked for more than the joints' limits: {beyond}."
+
+
+def _describe_hold(numbers: Mapping[str, Any]) -> Iterator[str]:
+    hold = numbers["longest_hold"]
+    if hold is not None:
+        states = ", then ".join(
+            f"{one['state']} ({one['cause']})" if one["cause"] else one["state"] for one in hold["states"]
+        )
+        meanwhile = f": {states}" if states else ""
+        yield f"The longest hold took {hold['seconds']:.2f} s, from {hold['begin_s']:.1f} s on{meanwhile}."
+    elif any(numbers["actions"][source.name.lower()] for source in _LEADING):
+        yield "Within its episodes the robot was never held."
+
+
+def _describe_states(numbers: Mapping[str, Any]) -> Iterator[str]:
+    states = ", ".join(f"{one['state']} {one['seconds']:.1f} s" for one in numbers["states"])
+    if states:
+        paused = f"; paused for {numbers['paused_s']:.1f} s" if numbers["paused_s"] else ""
+        yield f"States: {states}{paused}."
+    for stop in numbers["watchdog_stops"]:
+        yield f"The command watchdog stopped the controllers at {stop['t_s']:.1f} s: {stop['cause']}."
+    for pause in numbers["pauses"]:
+        if pause["cause"]:
+            yield (
+                f"It was paused for {pause['seconds']:.1f} s from {pause['begin_s']:.1f} s on: "
+                f"{pause['cause']}."
+            )
+
+
+def _describe_clock(numbers: Mapping[str, Any]) -> Iterator[str]:
+    for jump in numbers["clock_jumps"]:
+        yield (
+            f"The recorder's clock was set by {jump['jump_s']:+.3f} s at {jump['t_s']:.1f} s; "
+            "times here go on steadily."
+        )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

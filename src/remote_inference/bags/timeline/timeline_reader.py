@@ -1,0 +1,269 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Reads one robot's timeline from a bag: the messages of its topics become rows of arrays."""
+
+from __future__ import annotations
+
+import io
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
+
+from remote_inference.bags.storage.bag import BagReader, OnProgress, no_progress
+from remote_inference.bags.storage.bag_records import CLOCK, BagError, BagTopic
+from remote_inference.bags.timeline.columns import (
+    ClampColumns,
+    CycleColumns,
+    ExecutedColumns,
+    StateColumns,
+    WatchdogStops,
+)
+from remote_inference.bags.timeline.robot_bag import (
+    JointColumns,
+    RecordReader,
+    RobotBag,
+    find_joints,
+    open_robot,
+)
+from remote_inference.bags.timeline.timeline import ClockJump, Frame, Timeline
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.contract.image_source import COMPRESSED_IMAGE, find_encoding
+from remote_inference.base.policy import Float32Array
+from remote_inference.base.wire.images.encodings import IMAGE_ENCODINGS
+from remote_inference.base.wire.images.encodings.jpeg import encode_jpeg
+from remote_inference.base.wire.images.images import ImageError
+
+LONGEST_WAIT_S = 1.0  # that is kept of a time without commands
+
+
+@dataclass(frozen=True)
+class RecordedRows:
+    """The commands of a run."""
+
+    rows: Float32Array  # [rows, action_dim]
+    held: int  # rows in which nothing was commanded, or whose message was lost: the row before again
+    left_out: int  # ticks of long times without commands
+
+
+def read_commands(robot: RobotBag, on_progress: OnProgress = no_progress) -> RecordedRows:
+    """Read what was commanded: by the policy, a person or the node itself.
+
+    A tick without a command repeats the one before, which the controller held; of a longer time than
+    LONGEST_WAIT_S the rest is left out. Raises BagError for a damaged bag, one without a contract or of other
+    joints, and one in which nothing was commanded.
+    """
+    contract = robot.require_contract()
+    reader = _CommandReader(robot.bag, contract, round(LONGEST_WAIT_S * contract.fps))
+    for _, _, message in robot.bag.messages([robot.topic("executed")], on_progress=on_progress):
+        reader.append(message)
+    return reader.finish()
+
+
+class _CommandReader:
+    def __init__(self, bag: BagReader, contract: Contract, longest_wait: int) -> None:
+        """longest_wait: ticks."""
+        self._bag = bag
+        self._names = contract.actions.names
+        self._longest_wait = longest_wait
+        self._rows = array("f")
+        self._last: Any = None  # command
+        self._last_tick = 0  # of it
+        self._held = self._left_out = 0
+
+    def append(self, message: Any) -> None:
+        if not len(message.action) or message.shadow:
+            return
+        with np.errstate(over="ignore"):  # beyond float32 is not finite, and refused
+            names, action = tuple(message.joint_names), np.asarray(message.action, np.float32)
+        if names != self._names or len(action) != len(names):
+            raise BagError(
+                f"{self._bag.path}: the executed actions are not the contract's: found {', '.join(names)}, "
+                f"expected {', '.join(self._names)}"
+            )
+        if not np.isfinite(action).all():
+            raise BagError(f"{self._bag.path}: tick {message.tick}: found {action.tolist()}, expected finite")
+        tick = int(message.tick)
+        if self._last is not None and tick > self._last_tick:  # not a restarted node
+            self._hold(tick - self._last_tick - 1)
+        self._rows.extend(action.tolist())
+        self._last, self._last_tick = action.tolist(), tick
+
+    def _hold(self, ticks: int) -> None:
+        kept = min(ticks, self._longest_wait)
+        self._held += kept
+        self._left_out += ticks - kept
+        for _ in range(kept):
+            self._rows.extend(self._last)
+
+    def finish(self) -> RecordedRows:
+        if not self._rows:
+            raise BagError(f"{self._bag.path}: found no executed action, expected commands to repeat")
+        rows = np.array(self._rows, np.float32).reshape(-1, len(self._names))
+        return RecordedRows(rows, self._held, self._left_out)
+
+
+_QUALITY = 90  # of a picture that came in another encoding
+
+
+@dataclass(frozen=True)
+class ObservedImage:
+    """A JPEG image as recorded; the image of a camera topic names neither camera nor episode."""
+
+    t_s: float
+    name: str  # frame_id
+    jpeg: bytes
+    camera: int | None = None
+    episode_id: int | None = None
+
+
+def camera_topics(topics: Mapping[str, BagTopic], namespace: str) -> list[str]:
+    return [
+        topic.name
+        for topic in topics.values()
+        if topic.msgtype == COMPRESSED_IMAGE and topic.name.startswith(f"{namespace}/")
+    ]
+
+
+def observed_images(t_s: float, observation: Any) -> Iterator[ObservedImage]:
+    for camera, image in enumerate(observation.images):
+        for found in recorded_images(t_s, image):
+            yield ObservedImage(t_s, found.name, found.jpeg, camera, int(observation.episode_id))
+
+
+def recorded_images(t_s: float, image: Any) -> Iterator[ObservedImage]:
+    """Yield a CompressedImage if it is colour, as JPEG."""
+    jpeg = image.data.tobytes()
+    encoding = find_encoding(image.format)
+    if encoding is not None and encoding != "jpeg" and "rgb" in IMAGE_ENCODINGS.get(encoding).colours:
+        try:
+            jpeg = encode_jpeg(IMAGE_ENCODINGS.get(encoding).decode(image.data), _QUALITY)
+        except ImageError:
+            return
+    try:
+        with Image.open(io.BytesIO(jpeg), formats=["JPEG"]):
+            yield ObservedImage(t_s, image.header.frame_id, jpeg)
+    except (UnidentifiedImageError, OSError, Image.DecompressionBombError):
+        return
+
+
+def make_frames(
+    images: Sequence[ObservedImage], tick_t_s: NDArray[np.float64], episode_id: NDArray[np.int64]
+) -> tuple[Frame, ...]:
+    """Return the images in order of time.
+
+    The images of a camera topic, which is denser, join those of the observations' camera with the same
+    frame_id. Their episode is that of the last tick.
+    """
+    cameras = {image.name: image.camera for image in images if image.camera is not None and image.name}
+    frames: list[Frame] = []
+    for image in images:
+        if image.camera is not None and image.episode_id is not None:
+            frames.append(Frame(image.t_s, image.episode_id, image.camera, image.name, image.jpeg))
+            continue
+        tick = int(np.searchsorted(tick_t_s, image.t_s, side="right")) - 1
+        camera = cameras.get(image.name)
+        if camera is not None and tick >= 0:
+            frames.append(Frame(image.t_s, int(episode_id[tick]), camera, image.name, image.jpeg))
+    return tuple(sorted(frames, key=lambda frame: frame.t_s))
+
+
+def load_timeline(
+    bag_path: Path,
+    robot_namespace: str | None = None,
+    contract: Contract | None = None,
+    *,
+    with_frames: bool = True,
+    on_progress: OnProgress = no_progress,
+) -> Timeline:
+    """Read the topics of one robot from a bag.
+
+    robot_namespace, contract: as of RobotBag. with_frames: False leaves the images out, which take most
+    memory.
+
+    Raises BagError when the bag cannot be read, one of the package's topics is not in it, or the contract is
+    for other actions; DocumentError when the recorded contract is damaged.
+    """
+    with open_robot(bag_path, robot_namespace, contract) as robot:
+        return _Reader(robot, with_frames=with_frames).read(on_progress)
+
+
+class _Reader:
+    """Hands each message to the columns of its topic."""
+
+    def __init__(self, robot: RobotBag, *, with_frames: bool) -> None:
+        contract = robot.contract
+        self._robot, self._bag = robot, robot.bag
+        self._executed = ExecutedColumns(self._bag.path, contract.actions.names if contract else ())
+        self._states, self._cycles = StateColumns(), CycleColumns()
+        self._watchdog, self._clamps = WatchdogStops(), ClampColumns(contract)
+        self._joints = {topic: JointColumns() for topic in robot.joint_topics()}
+        self._records = RecordReader(robot)
+        self._videos = camera_topics(self._bag.topics, robot.namespace) if with_frames else []
+        self._with_frames = with_frames
+        self._images: list[ObservedImage] = []
+        self._append = {
+            robot.topic("executed"): self._append_executed,
+            robot.topic("state"): self._states.append,
+            robot.topic("observation"): self._append_request,
+            robot.topic("chunk"): self._append_chunk,
+            **dict.fromkeys(robot.topics("watchdog"), self._watchdog.append),  # a robot may have none
+        }
+
+    def read(self, on_progress: OnProgress) -> Timeline:
+        bag = self._bag
+        topics = [*self._append, *self._joints, *self._videos]
+        for topic, stamp_ns, message in bag.messages(topics, on_progress=on_progress):
+            t_s = bag.seconds(stamp_ns)
+            if topic in self._append:
+                self._append[topic](t_s, message)
+            elif topic in self._joints:
+                self._joints[topic].add(self._records.read(topic, t_s, message))
+            else:
+                self._images += recorded_images(t_s, message)
+        executed = self._executed.finish()
+        requests, cycles = self._cycles.finish()
+        commanded = executed.t_s, executed.action
+        return Timeline(
+            namespace=self._robot.namespace or "/",
+            duration_s=bag.seconds(bag.end_ns),
+            executed=executed,
+            joints=find_joints(self._executed.names, self._joints, commanded, self._robot),
+            states=self._states.finish(),
+            requests=requests,
+            chunks=self._cycles.chunks,
+            cycles=cycles,
+            frames=make_frames(self._images, executed.t_s, executed.episode_id),
+            clock_jumps=_find_clock_jumps(bag),
+            watchdog_stops=self._watchdog.finish(),
+            clamps=self._clamps.finish(),
+        )
+
+    def _append_executed(self, t_s: float, message: Any) -> None:
+        self._executed.append(t_s, message)
+        self._clamps.append_executed(message)
+
+    def _append_chunk(self, t_s: float, message: Any) -> None:
+        self._cycles.append_chunk(t_s, message)
+        self._clamps.append_chunk(self._bag.start_ns + round(t_s * 1e9), message)
+
+    def _append_request(self, t_s: float, message: Any) -> None:
+        if self._with_frames:
+            self._images += observed_images(t_s, message)
+        self._cycles.append_request(t_s, message)
+
+
+def _find_clock_jumps(bag: BagReader) -> tuple[ClockJump, ...]:
+    """Return when the recorder's wall clock was set. `verify` reports what of it cannot be read."""
+    jumps = []
+    with suppress(BagError, KeyError, ValueError):
+        for name, values in bag.records():
+            if name == CLOCK:
+                jumps.append(ClockJump(bag.seconds(int(values["at_ns"])), float(values["jump_s"])))
+    return tuple(jumps)

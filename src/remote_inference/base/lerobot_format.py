@@ -1,0 +1,246 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Contracts and the features of a LeRobot data set of version 3.0, which its `meta/info.json` describes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field
+
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.contract.fields import Positive
+from remote_inference.base.contract.generated import (
+    UNKNOWN_KIND,
+    UNKNOWN_LIMITS,
+    UNKNOWN_ROBOT_TYPE,
+    GeneratedContract,
+    add_camera,
+    unknown_commands,
+    unknown_limit,
+    unknown_state_topic,
+)
+from remote_inference.base.contract.policy_units import POLICY_UNITS, UnitMap
+from remote_inference.base.contract.state_source import JOINT_STATE
+from remote_inference.base.documents.document import Document, DocumentError, mark, parse_document, parse_json
+
+VERSION = "v3.0"
+STATE, ACTION = "observation.state", "action"
+PREFIX = "observation."
+PICTURES = ("image", "video")
+OWN_UNITS = ("", "rad", "rad/s", "m", "m/s", "Nm", "N")  # that a contract needs no scale for
+FIELDS = ("velocity", "effort")  # of state entries, which the end of their name says
+NOTES = (
+    "Names and rate are those of the data set. It says neither topics nor limits. Nor does it say the unit",
+    "of its values, unless this package wrote it: LeRobot's own arms speak degrees and percent. A contract",
+    "speaks radians and metres, and `scale` says where the policy does not; `offset` in it, where the",
+    "policy's degrees count from another posture than the driver's radians.",
+)
+
+
+class _Outside(Document):
+    """Of a file of another program, only the keys that are needed are read."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+
+
+class Feature(_Outside):
+    """One feature. names: a list, or lists by group (`motors`). units: our own key, one for each name."""
+
+    dtype: str
+    shape: tuple[int, ...] = ()
+    names: tuple[str, ...] | Mapping[str, Any] | None = None
+    info: Mapping[str, Any] | None = None
+    units: tuple[str, ...] | None = None
+
+    @property
+    def joints(self) -> tuple[str, ...]:
+        """A name for each value `[shape[0]]`; empty when the data set does not name each one."""
+        names = self.names
+        if isinstance(names, Mapping):
+            groups = tuple(names.values())
+            names = groups[0] if len(groups) == 1 and isinstance(groups[0], tuple) else ()
+        if not names or self.shape != (len(names),) or not all(isinstance(n, str) and n for n in names):
+            return ()
+        return tuple(names) if len(set(names)) == len(names) else ()
+
+    @property
+    def unit_of(self) -> dict[str, str]:
+        """The unit of each joint that is not the robot's own; empty when the data set says none."""
+        pairs = zip(self.joints, self.units or (), strict=False)
+        return {name: unit for name, unit in pairs if unit not in OWN_UNITS}
+
+    @property
+    def is_depth(self) -> bool:
+        info = self.info or {}
+        return info.get("video.is_depth_map") is True or info.get("is_depth_map") is True
+
+
+class Info(_Outside):
+    """The keys of `meta/info.json` that a contract needs."""
+
+    codebase_version: Annotated[str, Field(description="the data set's version")]
+    robot_type: str | None = None
+    fps: Annotated[Positive, Field(description="the data set's rate [Hz]")]
+    features: Annotated[Mapping[str, Feature], Field(description="the data set's features")]
+
+
+def read_info(text: str | bytes, source: str) -> Info:
+    """Return what an `info.json` says; `source` names it in errors. Raises DocumentError."""
+    info = parse_document(parse_json(text, source), Info, source)
+    if info.codebase_version != VERSION:
+        raise DocumentError(
+            f"{source}: codebase_version: found {info.codebase_version!r}, expected {VERSION!r}"
+        )
+    for key in (STATE, ACTION):
+        if key not in info.features:
+            raise DocumentError(f"{source}: features.{key}: missing, expected the data set's {key}")
+        feature = info.features[key]
+        if feature.units is not None and len(feature.units) != len(feature.joints):
+            raise DocumentError(
+                f"{source}: features.{key}.units: found {len(feature.units)}, expected one for each of its "
+                f"{len(feature.joints)} names"
+            )
+    return info
+
+
+def import_contract(text: bytes, source: str) -> GeneratedContract:
+    """Return a contract made of a data set's `info.json`. source: its name. Raises DocumentError."""
+    return from_lerobot(read_info(text, source))
+
+
+def from_lerobot(info: Info) -> GeneratedContract:
+    """Return a contract for a robot that delivers a data set's features, topics and limits marked."""
+    actions = info.features[ACTION]
+    names: Any = list(actions.joints) or _unknown_names(actions, "actions")
+    notes = [*NOTES]
+    content: dict[str, Any] = {
+        "robot_type": info.robot_type if info.robot_type not in (None, "", "unknown") else UNKNOWN_ROBOT_TYPE,
+        "fps": float(info.fps),
+        "state": state_sources(
+            info.features[STATE].joints,
+            _unknown_names(info.features[STATE], "joints"),
+            info.features[STATE].unit_of,
+        ),
+    }
+    for key, feature in info.features.items():
+        if feature.dtype in PICTURES:
+            add_camera(content, key, "depth" if feature.is_depth else "rgb")
+        elif key.startswith(PREFIX) and key != STATE:
+            notes.append(f"{key}: left out, a contract has no such feature")
+    limits = {name: unknown_limit("", "the data set has none") for name in actions.joints}
+    content["actions"] = {"kind": UNKNOWN_KIND, "names": names, "limits": limits or UNKNOWN_LIMITS}
+    content["actions"] |= _scale({name: name for name in actions.joints}, actions.unit_of)
+    content["commands"] = unknown_commands(names)
+    return GeneratedContract(content, tuple(notes))
+
+
+def state_sources(
+    names: Sequence[str], unknown: str, units: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """Return the sources of state entries.
+
+    unknown: the mark that stands for names which are not known. units: of entries in another unit than the
+    robot's.
+    """
+    split: list[tuple[str, Any]] = [*split_by_field(names)] or [("position", unknown)]
+    topic = unknown_state_topic()
+    sources = []
+    for field, group in split:
+        source = {"topic": topic, "type": JOINT_STATE, "field": field, "names": group}
+        entries = {} if isinstance(group, str) else {_entry(name, field): name for name in group}
+        sources.append(source | _scale(entries, units or {}))
+    return sources
+
+
+def _entry(name: str, field: str) -> str:
+    """Return a state entry's name, from the joint's name and its field."""
+    return name if field == "position" else f"{name}.{field}"
+
+
+def _scale(names: Mapping[str, str], units: Mapping[str, str]) -> dict[str, Any]:
+    """Return the `scale` of a section, or nothing. names: the section's, by the data set's."""
+    groups: dict[str, list[str]] = {}
+    for entry, name in names.items():
+        if entry in units:
+            groups.setdefault(units[entry], []).append(name)
+    scales = [{"unit": unit, "names": group} | _unknown_scale(unit) for unit, group in groups.items()]
+    return {"scale": scales} if scales else {}
+
+
+def _unknown_scale(unit: str) -> dict[str, str]:
+    if unit not in POLICY_UNITS.names:
+        return {"factor": mark(f"how many {unit} are one of the robot's unit")}
+    if (ends := POLICY_UNITS.get(unit).ends) is None:
+        return {}
+    return {"range": mark(f"a list of two: the robot's positions at {ends[0]:g} and at {ends[1]:g} {unit}")}
+
+
+def split_by_field(names: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Return state entries by the JointState field that the end of their name says, in their order."""
+
+    def field_of(name: str) -> str:
+        ending = name.rpartition(".")[2]
+        return ending if ending in FIELDS and name != ending and name[: -len(ending) - 1] else "position"
+
+    return [
+        (field, [name if field == "position" else name.removesuffix(f".{field}") for name in group])
+        for field, group in groupby(names, field_of)
+    ]
+
+
+def _unknown_names(feature: Feature, what: str) -> str:
+    return mark(
+        f"a list of {feature.shape[0] if feature.shape else 'the'} {what}, which the data set does not name"
+    )
+
+
+# -- the other way -------------------------------------------------------------------------------------------
+
+
+def vector_feature(names: Sequence[str]) -> dict[str, Any]:
+    """Return what `info.json` says of a vector with a value for each name."""
+    return {"dtype": "float32", "shape": [len(names)], "names": list(names)}
+
+
+def _joint_feature(names: Sequence[str], units: Sequence[str], map_: UnitMap) -> dict[str, Any]:
+    """Return the feature of joints, with their units where one of them is not the robot's own."""
+    said = {"units": list(units)} if any(map_.units) else {}
+    return vector_feature(names) | said
+
+
+def joint_features(contract: Contract) -> dict[str, dict[str, Any]]:
+    """Return the features of a robot's state and actions, under the policy's names and in its units."""
+    return {
+        STATE: _joint_feature(contract.policy_state_names, contract.policy_state_units, contract.state_units),
+        ACTION: _joint_feature(
+            contract.policy_action_names, contract.policy_action_units, contract.action_units
+        ),
+    }
+
+
+def camera_key(feature: str) -> str:
+    """Return the data set's key of a camera, from the policy's name for it."""
+    return PREFIX + feature.removeprefix(PREFIX)
+
+
+def to_lerobot(contract: Contract) -> dict[str, Any]:
+    """Return the part of an `info.json` that a contract decides. The size of images is marked."""
+    features: dict[str, Any] = joint_features(contract)
+    for image, source in zip(contract.image_features, contract.images.values(), strict=True):
+        is_depth = source.colour == "depth"
+        features[camera_key(image.name)] = {
+            "dtype": "video",
+            "shape": [mark("height"), mark("width"), 1 if is_depth else 3],
+            "names": ["height", "width", "channels"],
+            "info": {"video.is_depth_map": is_depth},
+        }
+    fps = int(contract.row_fps) if contract.row_fps == int(contract.row_fps) else contract.row_fps
+    return {
+        "codebase_version": VERSION,
+        "robot_type": contract.robot_type,
+        "fps": fps,
+        "features": features,
+    }

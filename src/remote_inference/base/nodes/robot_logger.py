@@ -1,0 +1,51 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Loggers that prefix each line with its robot: `[robot=/robot_1 session_id=5f0c2ab41d77] ...`."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from functools import cached_property
+from typing import Any
+
+from rclpy.impl import rcutils_logger
+from rclpy.impl.logging_severity import LoggingSeverity
+from rclpy.impl.rcutils_logger import RcutilsLogger
+from rclpy.node import Node
+
+# rclpy reports the caller of these files as the place of a line in the source.
+rcutils_logger._internal_callers.append(os.path.realpath(__file__))
+
+
+class RobotLogger(RcutilsLogger):
+    """Prefixes lines with a robot, and with its session while there is one."""
+
+    def __init__(self, name: str, robot: str, session_id: str = "") -> None:
+        super().__init__(name)
+        self.robot = robot
+        self.session_id = session_id  # empty without one
+
+    def log(self, message: str, severity: LoggingSeverity, **options: Any) -> bool:
+        session = f" session_id={self.session_id}" if self.session_id else ""
+        head = f"[robot={self.robot}{session}] "
+        return bool(super().log(head + message.replace("\n", f"\n{head}"), severity, **options))
+
+
+def about(logger: RcutilsLogger, robot: str, session_id: str = "") -> RobotLogger:
+    """Return a logger of the same name for a line about a robot."""
+    return RobotLogger(logger.name, robot, session_id)
+
+
+class RobotNode(Node):
+    """A node of one robot, whose log lines name the robot."""
+
+    def get_logger(self) -> RobotLogger:
+        return self._id_logger
+
+    @cached_property
+    def _id_logger(self) -> RobotLogger:
+        # With the first line of a process Python reads the names of all modules, which would block a control
+        # thread for 50 ms: it is done before there is one.
+        inspect.getframeinfo(inspect.currentframe())  # type: ignore[arg-type]
+        return RobotLogger(super().get_logger().name, self.get_namespace())

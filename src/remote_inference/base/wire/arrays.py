@@ -1,0 +1,96 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Numeric fields of ROS messages as numpy arrays, without hidden copies.
+
+Fields are always assigned as `array.array`, which rclpy copies at once. rclpy would iterate over a numpy
+array or a memoryview in Python (benchmarks/image_codecs.py measures the difference).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from array import array
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from rclpy.serialization import deserialize_message
+
+from remote_inference.base.errors import cut_lines
+from remote_inference.base.exchange import find_schema_problem
+
+ByteBuffer: TypeAlias = "bytes | bytearray | memoryview | array[int]"
+
+
+class WireError(ValueError):
+    """A message cannot be read or written; the text names the field, what was found and expected."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(cut_lines(text))
+
+
+def bytes_field(data: ByteBuffer) -> array[int]:
+    """Copy bytes into a uint8[] field."""
+    field = array("B")
+    field.frombytes(data)
+    return field
+
+
+def float32_field(values: ArrayLike) -> array[float]:
+    """Copy values of any shape into a float32[] field, row-major."""
+    return array("f", np.asarray(values, np.float32).tobytes())
+
+
+def float64_field(values: ArrayLike) -> array[float]:
+    """Copy values of any shape into a float64[] field, row-major."""
+    return array("d", np.asarray(values, np.float64).tobytes())
+
+
+def from_float32_field(field: array[float], shape: Sequence[int], what: str) -> NDArray[np.float32]:
+    """Return a read-only float32 view of a float32[] field, in `shape`, row-major.
+
+    Raises WireError, naming `what`, when the field's length is not the size of `shape`.
+    """
+    if len(field) != math.prod(shape):
+        sides = " x ".join(str(side) for side in shape)
+        expected = sides if len(shape) == 1 else f"{sides} = {math.prod(shape)}"
+        raise WireError(f"{what}: found {len(field)} values, expected {expected}")
+    view = np.frombuffer(field, np.float32).reshape(shape)
+    view.flags.writeable = False
+    return view
+
+
+def shared_fields(data: Any, message_type: Any) -> tuple[str, ...]:
+    """Return the names of the fields that a dataclass and a message type have in common."""
+    known = message_type.get_fields_and_field_types()
+    return tuple(field.name for field in dataclasses.fields(data) if field.name in known)
+
+
+def copy_fields(source: object, names: Sequence[str]) -> dict[str, Any]:
+    """Return the values of some fields by name."""
+    return {name: getattr(source, name) for name in names}
+
+
+# -- Reads serialized messages, as raw subscriptions and files give them ---------------------------------
+
+
+def read_message(data: bytes, message_type: type[Any], what: str) -> Any:
+    """Return the message in CDR bytes. Raises WireError, naming `what`, for bytes that are none."""
+    try:
+        return deserialize_message(data, message_type)
+    except Exception as error:  # rclpy raises many kinds for damaged bytes
+        raise WireError(
+            f"{what}: found {len(data)} bytes that cannot be read ({type(error).__name__}), "
+            f"expected a serialized {message_type.__name__}"
+        ) from error
+
+
+# -- The schema version that every message carries -------------------------------------------------------
+
+
+def require_schema_version(version: int, what: str) -> None:
+    """Raise WireError when this code does not understand the version of the message called `what`."""
+    if problem := find_schema_problem(version):
+        raise WireError(f"{what}: {problem}")

@@ -1,0 +1,260 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Observation messages: the robot writes a request with its sensor data, and the server reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from builtin_interfaces.msg import Time
+from numpy.typing import NDArray
+from sensor_msgs.msg import CompressedImage, Image
+from std_msgs.msg import Header
+
+from remote_inference.base.contract.image_source import RAW
+from remote_inference.base.exchange import SCHEMA_VERSION_MAX, ImageFeature, Request, SessionOffer, no_rows
+from remote_inference.base.limits import DEFAULT_LIMITS, MAX_TASK_LENGTH, RequestLimits, find_length_problem
+from remote_inference.base.policy import Float32Array, PastStep, PolicyObservation
+from remote_inference.base.wire.arrays import (
+    WireError,
+    copy_fields,
+    float32_field,
+    from_float32_field,
+    require_schema_version,
+    shared_fields,
+)
+from remote_inference.base.wire.images.image_decoding import EncodedImage, announced_pixels, decode_images
+from remote_inference.msg import Observation
+
+# -- The earlier control ticks in an Observation, for policies that see more than the present one -------
+
+ReadyImage: TypeAlias = "CompressedImage | Image"
+
+
+@dataclass(frozen=True)
+class SensedStep:
+    """What the sensors showed at one control tick: state `[state_dim]`, images in the contract's order."""
+
+    state: Float32Array
+    images: Sequence[ReadyImage]
+
+
+@dataclass(frozen=True)
+class ReceivedStep:
+    """A step as it came. images: by feature, where they are not those of the tick after."""
+
+    state: Float32Array
+    images: dict[str, ReadyImage] = field(default_factory=dict)
+
+
+def write_history(message: Observation, past: Sequence[SensedStep], present: SensedStep) -> None:
+    """Set the fields of earlier ticks, oldest first. Images that are the same object travel once."""
+    if not past:
+        return
+    images: list[ReadyImage] = []
+    for step, after in zip(past, [*past[1:], present], strict=True):
+        images += [
+            type(image)() if image is later else image
+            for image, later in zip(step.images, after.images, strict=True)
+        ]
+    message.history_steps = len(past)
+    message.history_state = float32_field([step.state for step in past])
+    message.history_images = [image for image in images if isinstance(image, CompressedImage)]
+    message.history_raw_images = [image for image in images if isinstance(image, Image)]
+
+
+def read_history(
+    message: Observation, features: Sequence[ImageFeature], state_dim: int, observation_steps: int
+) -> list[ReceivedStep]:
+    """Return the earlier ticks, oldest first, with images of the offered features.
+
+    Raises WireError when there are more or fewer than `observation_steps` - 1, or a field's length differs.
+    """
+    steps = message.history_steps
+    if steps != observation_steps - 1:
+        expected = f"expected {observation_steps - 1} for a policy of {observation_steps} observation steps"
+        raise WireError(f"history_steps: found {steps}, {expected}")
+    states = from_float32_field(message.history_state, (steps, state_dim), "history_state")
+    past = [ReceivedStep(state) for state in states]
+    for field_name, is_raw in (("history_images", False), ("history_raw_images", True)):
+        sent = [feature for feature in features if (feature.encoding == RAW) is is_raw]
+        images = getattr(message, field_name)
+        if len(images) != steps * len(sent):
+            names = ", ".join(feature.name for feature in sent) or "no camera"
+            raise WireError(f"{field_name}: found {len(images)}, expected {steps} of each of {names}")
+        for index, image in enumerate(images):
+            step, camera = divmod(index, len(sent))
+            if len(image.data):
+                past[step].images[sent[camera].name] = image
+    return past
+
+
+_Images = dict[str, NDArray[Any]]
+# Prefixes are converted.
+_SHARED = tuple(name for name in shared_fields(Request, Observation) if not name.startswith("prefix"))
+
+
+def observation_to_message(
+    request: Request,
+    state: Float32Array,
+    images: Sequence[ReadyImage],
+    stamp: Time,
+    past: Sequence[SensedStep] = (),
+) -> Observation:
+    """Return the message of a request with its state `[state_dim]` and images, in the contract's order.
+
+    past: the control ticks before, oldest first, for a policy that sees them. Raises WireError when the two
+    prefixes differ in shape.
+    """
+    model = no_rows() if request.prefix_model is None else request.prefix_model
+    robot = no_rows() if request.prefix_robot is None else request.prefix_robot
+    if model.shape != robot.shape:
+        raise WireError(
+            f"prefixes: found prefix_model {list(model.shape)} and prefix_robot {list(robot.shape)}, "
+            "expected equal shapes"
+        )
+    message = Observation(
+        header=Header(stamp=stamp),
+        schema_version=SCHEMA_VERSION_MAX,
+        state=float32_field(state),
+        images=[image for image in images if isinstance(image, CompressedImage)],
+        raw_images=[image for image in images if isinstance(image, Image)],
+        prefix_length=len(model),
+        prefix_model=float32_field(model),
+        prefix_robot=float32_field(robot),
+        **copy_fields(request, _SHARED),
+    )
+    write_history(message, past, SensedStep(state, images))
+    return message
+
+
+def observation_from_message(
+    message: Observation,
+    offer: SessionOffer,
+    needed: Collection[str] | None = None,
+    observation_steps: int = 1,
+    limits: RequestLimits = DEFAULT_LIMITS,
+) -> PolicyObservation:
+    """Return the decoded observation of the robot that made the offer.
+
+    needed: the cameras to decode, None for all that the robot offers. observation_steps: the policy's.
+    limits: those of one request; nothing is decoded of one beyond them.
+
+    States and prefixes are read-only views into the message. Raises WireError when the schema version, the
+    state, the prefixes or the number of steps or images differ from the offer, the task is too long, or the
+    request is beyond the limits.
+    Raises ImageError, a WireError that names the feature, when an image has another format or cannot be
+    decoded.
+    """
+    require_schema_version(message.schema_version, "observation")
+    _require_bytes(message, limits.size_bytes)
+    if problem := find_length_problem("task", message.task, MAX_TASK_LENGTH):
+        raise WireError(problem)
+    state = from_float32_field(message.state, (len(offer.state_names),), "state")
+    _require_finite(state, offer.state_names, "state")
+    prefix_shape = (message.prefix_length, len(offer.action_names))
+    prefix_model = from_float32_field(message.prefix_model, prefix_shape, "prefix_model")
+    prefix_robot = from_float32_field(message.prefix_robot, prefix_shape, "prefix_robot")
+    for prefix, what in ((prefix_model, "prefix_model"), (prefix_robot, "prefix_robot")):
+        _require_finite(prefix, offer.action_names, what)
+    history = read_history(message, offer.images, len(offer.state_names), observation_steps)
+    for index, step in enumerate(history):
+        _require_finite(step.state, offer.state_names, f"history_state[{index}]")
+    arrived = [*(step.images for step in history), _pair_images(message, offer.images)]
+    _require_pixels(arrived, offer.images, limits.pixels)
+    features = [feature for feature in offer.images if needed is None or feature.name in needed]
+    *past_images, images = _decode(arrived, features)
+    return PolicyObservation(
+        state=state,
+        images=images,
+        task=message.task,
+        inference_delay_steps=message.inference_delay_steps,
+        prefix_model=prefix_model if message.prefix_length else None,
+        prefix_robot=prefix_robot if message.prefix_length else None,
+        past=tuple(PastStep(step.state, seen) for step, seen in zip(history, past_images, strict=True)),
+    )
+
+
+def request_from_message(message: Observation) -> Request:
+    """Return a request's identity. The prefixes, which may be malformed, are not read and stay None."""
+    return Request(**copy_fields(message, _SHARED))
+
+
+def _decode(arrived: Sequence[Mapping[str, ReadyImage]], features: Sequence[ImageFeature]) -> list[_Images]:
+    """Return the decoded images of each step by feature, in the order of `arrived`: oldest step first.
+
+    A step without an image of a feature has that of the step after.
+    """
+    newest_first = list(enumerate(reversed(arrived)))
+    decoded = iter(
+        decode_images(
+            [
+                EncodedImage(_name(feature, before), feature.encoding, images[feature.name])
+                for before, images in newest_first
+                for feature in features
+                if feature.name in images
+            ]
+        )
+    )
+    steps: list[_Images] = []
+    for before, images in newest_first:
+        steps.append(
+            {
+                feature.name: next(decoded) if feature.name in images else steps[before - 1][feature.name]
+                for feature in features
+            }
+        )
+    return steps[::-1]
+
+
+def _name(feature: ImageFeature, before: int) -> str:
+    return f"{feature.name} at control tick -{before}" if before else feature.name
+
+
+def _pair_images(message: Observation, features: Sequence[ImageFeature]) -> dict[str, ReadyImage]:
+    """Return the images of the present tick by feature."""
+    encoded = [feature for feature in features if feature.encoding != RAW]
+    raw = [feature for feature in features if feature.encoding == RAW]
+    _require_count(message.images, encoded, "images")
+    _require_count(message.raw_images, raw, "raw_images")
+    arrived = {feature.name: image for feature, image in zip(encoded, message.images, strict=True)}
+    return arrived | {feature.name: image for feature, image in zip(raw, message.raw_images, strict=True)}
+
+
+def _require_bytes(message: Observation, most: int) -> None:
+    images = (message.images, message.raw_images, message.history_images, message.history_raw_images)
+    numbers = (message.state, message.prefix_model, message.prefix_robot, message.history_state)
+    found = len(message.extras)
+    found += sum(len(image.data) for field in images for image in field) + 4 * sum(map(len, numbers))
+    if found > most:
+        raise WireError(f"request: found {found} bytes, expected {most} at most (max_request_bytes)")
+
+
+def _require_pixels(
+    steps: Sequence[Mapping[str, ReadyImage]], features: Sequence[ImageFeature], most: int
+) -> None:
+    """Check the sizes in the headers of all images, also of those that are not to be decoded."""
+    encodings = {feature.name: feature.encoding for feature in features}
+    found = sum(
+        announced_pixels(encodings[name], image) for images in steps for name, image in images.items()
+    )
+    if found > most:
+        raise WireError(f"images: found {found} pixels in all, expected {most} at most (max_request_pixels)")
+
+
+def _require_finite(values: Float32Array, names: Sequence[str], what: str) -> None:
+    """Check float32 `[..., len(names)]`."""
+    finite = np.isfinite(values)
+    if not finite.all():
+        place = tuple(np.argwhere(~finite)[0])
+        row = f"{what}[{place[0]}]" if values.ndim > 1 else what
+        raise WireError(f"{row}: found {names[place[-1]]} = {values[place]}, expected finite values")
+
+
+def _require_count(found: Sequence[object], expected: Sequence[ImageFeature], what: str) -> None:
+    if len(found) != len(expected):
+        names = ", ".join(feature.name for feature in expected) or "none"
+        raise WireError(f"{what}: found {len(found)}, expected {len(expected)} ({names})")

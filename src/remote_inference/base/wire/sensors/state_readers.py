@@ -1,0 +1,151 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Which reader takes the messages of each of the contract's sources of state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.contract.state_source import MESSAGE_READERS, MessageReader, StateSource
+from remote_inference.base.wire.arrays import WireError
+from remote_inference.base.wire.message_types import message_class
+from remote_inference.base.wire.sensors.error import SensorError, find_non_finite
+from remote_inference.base.wire.sensors.fields import FieldReader
+from remote_inference.base.wire.sensors.joint_merge import JointReader
+
+# -- Reads messages that carry names beside their numbers, in an order that may change with each message
+#
+# They are read by the fields that they have, not by their class: control_msgs need not be installed here.
+
+
+_DOF_FIELDS = ("reference", "feedback", "feedback_dot", "error", "error_dot", "time_step", "output")
+
+
+def read_dynamic_joints(message: Any) -> Mapping[str, float]:
+    """Return the values of a control_msgs/msg/DynamicJointState as `joint.interface`.
+
+    Raises SensorError for a list that is not as long as that of its names.
+    """
+    joints, groups = message.joint_names, message.interface_values
+    _require_pairs("joint_names", len(joints), "interface_values", len(groups))
+    found: dict[str, float] = {}
+    for joint, group in zip(joints, groups, strict=True):
+        names, values = group.interface_names, group.values
+        _require_pairs(f"interface_names of {joint}", len(names), "values", len(values))
+        for name, value in zip(names, values, strict=True):
+            found[f"{joint}.{name}"] = value
+    return found
+
+
+def read_degrees_of_freedom(message: Any) -> Mapping[str, float]:
+    """Return the values of a control_msgs/msg/MultiDOFStateStamped as `name.feedback`, `name.error`, ..."""
+    return {
+        f"{state.name}.{field}": getattr(state, field)
+        for state in message.dof_states
+        for field in _DOF_FIELDS
+        if hasattr(state, field)  # not every release of control_msgs has them all
+    }
+
+
+def _require_pairs(names: str, count: int, values: str, found: int) -> None:
+    if count != found:
+        raise SensorError(f"found {found} {values} for {count} {names}, expected one for each")
+
+
+class StateReader(Protocol):
+    """Takes the messages of one source."""
+
+    def read(self, message: Any) -> NDArray[np.float64]:
+        """Return float64 `[n]` in the order of the source's entries and the message's units.
+
+        Raises SensorError naming the topic, what was found and expected.
+        """
+
+
+def make_state_readers(contract: Contract) -> list[tuple[str, StateReader]]:
+    """Return each source's topic and reader, in the order in which the state is concatenated.
+
+    Raises WireError, which begins with a place in the contract as in `state.1.fields.0`, for fields that the
+    message type does not have, a type that is not installed, and a reader that cannot be imported.
+    """
+    return [
+        (source.topic, make_state_reader(source, f"state.{place}"))
+        for place, source in enumerate(contract.state)
+    ]
+
+
+def make_state_reader(source: StateSource, place: str) -> StateReader:
+    """Return the reader of one source. place: in the contract. Raises WireError as `make_state_readers`."""
+    if source.is_joints:
+        return JointReader(source)
+    if not source.paths:
+        return _WholeReader(source, place)
+    find_class(source, place)
+    try:
+        return _FieldsOfTopic(source.topic, FieldReader(source.type, source.paths))
+    except WireError as error:
+        raise WireError(f"{place}.{error}") from error
+
+
+def find_class(source: StateSource, place: str) -> Any:
+    """Return the message class of a source. Raises WireError naming the place when it is not installed."""
+    try:
+        return message_class(source.type)
+    except WireError as error:
+        raise WireError(f"{place}.type: {error}") from error
+
+
+class _FieldsOfTopic:
+    """Reads fields; its errors name the topic, too."""
+
+    def __init__(self, topic: str, fields: FieldReader) -> None:
+        self._topic = topic
+        self._fields = fields
+
+    def read(self, message: Any) -> NDArray[np.float64]:
+        try:
+            return self._fields.read(message)
+        except SensorError as error:
+            raise SensorError(f"{self._topic}: {error}") from error
+
+
+class _WholeReader:
+    """Lets the function that is registered for a message type read the whole message."""
+
+    def __init__(self, source: StateSource, place: str) -> None:
+        self._topic = source.topic
+        self._names = source.names
+        try:
+            self._take: MessageReader = MESSAGE_READERS.get(source.type)
+        except Exception as error:  # whatever a stranger's module raises when it is imported
+            reader = MESSAGE_READERS.describe(source.type)
+            reason = f"{type(error).__name__}: {error}"
+            raise WireError(f"{place}.type: the reader of {reader} cannot be used: {reason}") from error
+
+    def read(self, message: Any) -> NDArray[np.float64]:
+        try:
+            found = self._take(message)
+            if isinstance(found, Mapping):
+                found = self._pick(found)
+            values = np.array(found, np.float64)
+        except SensorError as error:
+            raise SensorError(f"{self._topic}: {error}") from error
+        except Exception as error:  # whatever a stranger's function raises
+            raise SensorError(f"{self._topic}: the reader failed: {type(error).__name__}: {error}") from error
+        if values.shape != (len(self._names),):
+            shape = " x ".join(map(str, values.shape)) or "one number"
+            problem = f"the reader returned {shape}, expected {len(self._names)} numbers"
+            raise SensorError(f"{self._topic}: {problem}")
+        if odd := find_non_finite(self._names, values):
+            raise SensorError(f"{self._topic}: {odd}")
+        return values
+
+    def _pick(self, found: Mapping[str, float]) -> list[float]:
+        if missing := [name for name in self._names if name not in found]:
+            raise SensorError(f"found no {', '.join(missing)} among {', '.join(found) or 'no names'}")
+        return [found[name] for name in self._names]

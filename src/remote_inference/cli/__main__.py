@@ -1,9 +1,0 @@
-# Copyright 2026 The remote_inference contributors
-# SPDX-License-Identifier: Apache-2.0
-"""`python -m remote_inference.cli`."""
-
-import sys
-
-from remote_inference.cli.start import start
-
-sys.exit(start())

@@ -1,7 +1,0 @@
-# Copyright 2026 The remote_inference contributors
-# SPDX-License-Identifier: Apache-2.0
-"""The belt arm: scene, expert, data, training and demo."""
-
-from __future__ import annotations
-
-EPISODE_LIMIT_S = 5.0  # the belt has carried the cube out of reach by then

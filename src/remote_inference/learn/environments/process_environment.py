@@ -1,0 +1,231 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""An environment in a process of its own: one that hangs is ended, and the next reset starts another."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remote_inference.base.errors import UserError
+from remote_inference.base.wire.arrays import WireError
+from remote_inference.learn.environment import (
+    EnvError,
+    Environment,
+    EnvironmentObservation,
+    EnvironmentSpec,
+    EnvLostError,
+    Metrics,
+    Step,
+    require_promised,
+)
+from remote_inference.learn.environments import make_environment
+from remote_inference.learn.environments.process_frames import (
+    PipeClosedError,
+    metrics_from_map,
+    metrics_to_map,
+    observation_from_map,
+    observation_to_map,
+    read_frame,
+    spec_from_map,
+    spec_to_map,
+    step_from_map,
+    step_to_map,
+    write_frame,
+)
+from remote_inference.learn.environments.runners import Timeouts
+
+END_S = 5.0  # for a process to end when its pipe is closed; then it is killed
+
+
+class ProcessEnvironment:
+    """The environment of another process. For one thread at a time; any may call `abort`.
+
+    A call that takes too long, or a process that ends, is an EnvLostError with the environment's name, after
+    which only `reset` is possible: it starts a new process.
+    """
+
+    spec: EnvironmentSpec  # once it is started
+
+    def __init__(self, name: str, options: Mapping[str, Any], timeouts: Timeouts | None = None) -> None:
+        """name, options: of `make_environment`; the process starts by `start` or the first reset."""
+        self._name = name
+        self._options = dict(options)
+        self._timeouts = timeouts or Timeouts()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lost = "it was not started"
+        self._is_aborted = False
+
+    def start(self) -> None:
+        """Start the process unless it runs. Raises EnvError when the environment cannot be made."""
+        if self._process is not None:
+            return
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # a terminal's Ctrl-C is for its owner, who ends it and its helpers
+        )
+        call = {"name": self._name, "options": self._options}
+        try:
+            self.spec = spec_from_map(self._call("make", self._timeouts.make_s, call))
+        except EnvError:
+            self._end(END_S)
+            raise
+
+    def abort(self) -> None:
+        """End the process for good, without waiting: this call and all later ones raise EnvError."""
+        self._is_aborted = True
+        process = self._process
+        if process is not None:
+            _kill(process)
+
+    def reset(self, seed: int, task: str, wanted: Sequence[str]) -> EnvironmentObservation:
+        self.start()
+        call = {"seed": seed, "task": task, "wanted": list(wanted)}
+        return observation_from_map(self._call("reset", self._timeouts.reset_s, call))
+
+    def step(self, action: NDArray[np.floating[Any]]) -> Step:
+        call = {"action": np.asarray(action, np.float64)}
+        return step_from_map(self._call("step", self._timeouts.step_s, call))
+
+    def metrics(self) -> Metrics:
+        return metrics_from_map(self._call("metrics", self._timeouts.step_s, {}))
+
+    def render(self) -> NDArray[np.uint8]:
+        picture: NDArray[np.uint8] = self._call("render", self._timeouts.step_s, {})["picture"]
+        return picture
+
+    def close(self) -> None:
+        self._lost = "it was closed"
+        self._end(END_S)
+
+    @property
+    def process_id(self) -> int | None:
+        """Of the process; None after it was lost, until the next reset."""
+        return self._process.pid if self._process else None
+
+    def _call(self, method: str, timeout_s: float, call: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer to a call. Raises EnvError when there is none in time."""
+        process = self._process
+        if process is None:
+            raise EnvError(f"{self._name}: {method} refused: {self._lost}; a reset starts it anew")
+        if self._is_aborted:  # maybe before the process was started
+            raise self._lose(f"{method}: it was aborted")
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            write_frame(process.stdin.fileno(), {"method": method, **call})
+            answer = read_frame(process.stdout.fileno(), timeout_s)
+        except TimeoutError as error:
+            raise self._lose(f"{method} took longer than {timeout_s:g} s") from error
+        except PipeClosedError as error:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(END_S)
+            raise self._lose(f"{method}: its process has ended (code {process.returncode})") from error
+        except WireError as error:
+            raise self._lose(f"{method}: {error}") from error
+        if "error" in answer:
+            raise EnvError(str(answer["error"]))
+        return answer
+
+    def _lose(self, reason: str) -> EnvLostError:
+        self._lost = reason
+        self._end(0.0)
+        return EnvLostError(f"{self._name}: {reason}")
+
+    def _end(self, grace_s: float) -> None:
+        """End the process, which gets some time to do so by itself."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with suppress(OSError):
+            assert process.stdin is not None
+            process.stdin.close()  # by which it ends
+        try:
+            process.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            _kill(process)
+            process.wait(END_S)
+        _end_session(process)
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and its helpers, unless it has ended: then its owner ends the helpers."""
+    if process.poll() is None:
+        _end_session(process)
+
+
+def _end_session(process: subprocess.Popen[bytes]) -> None:
+    """Kill all that is left of a process: simulators and their libraries start helpers of their own."""
+    with suppress(ProcessLookupError):  # nothing is left
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+class Host:
+    """The process that holds the environment: it runs the calls of its owner, in order."""
+
+    def __init__(self) -> None:
+        self._made: Environment | None = None
+        self._wanted: tuple[str, ...] = ()
+
+    def call(self, method: str, call: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer to a call."""
+        if method == "make":
+            self._made = make_environment(call["name"], call["options"])
+            return spec_to_map(self._made.spec)
+        assert self._made is not None, "its owner makes it first"
+        environment = self._made
+        if method == "reset":
+            self._wanted = tuple(call["wanted"])
+            shown = environment.reset(call["seed"], call["task"], self._wanted)
+            return observation_to_map(require_promised(environment.spec, self._wanted, shown))
+        if method == "step":
+            step = environment.step(call["action"])
+            require_promised(environment.spec, self._wanted, step.observation)
+            return step_to_map(step)
+        if method == "metrics":
+            return metrics_to_map(environment.metrics())
+        if method == "render":
+            return {"picture": environment.render()}
+        raise ValueError(f"found method {method!r}, expected make, reset, step, metrics or render")
+
+    def close(self) -> None:
+        if self._made is not None:
+            self._made.close()
+
+
+def main() -> None:
+    """Serve an owner until it closes the pipe: calls on the standard input, answers on the standard output.
+
+    What an environment prints goes to the standard error.
+    """
+    calls, answers = 0, os.dup(1)
+    os.dup2(2, 1)  # for what an environment prints
+    sys.stdout = sys.stderr
+    host = Host()
+    with suppress(PipeClosedError, KeyboardInterrupt):
+        while True:
+            call = read_frame(calls)
+            try:
+                answer = host.call(call["method"], call)
+            except UserError as error:
+                answer = {"error": str(error)}
+            except Exception as error:  # a simulator may raise anything; it is sent to the owner
+                answer = {"error": f"{call['method']}: {type(error).__name__}: {error}"}
+            write_frame(answers, answer)
+    host.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Contracts of an environment: as a robot of one policy, and as the robot of a data set."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.contract.image_source import IMAGE
+from remote_inference.base.contract.state_source import JOINT_STATE
+from remote_inference.base.documents.document import parse_document
+from remote_inference.base.policy import PolicySpec
+from remote_inference.learn.environment import EnvironmentSpec
+
+_WIDE = 1e30  # of a bound that the environment does not have
+
+
+def make_robot_contract(environment: EnvironmentSpec, policy: PolicySpec, task: str) -> Contract:
+    """Return the contract of a policy's robot: the policy's names and order, the environment's bounds.
+
+    Raises DocumentError when no robot can be like that.
+    """
+    content = write_robot_contract(environment, policy, task)
+    return parse_document(content, Contract, f"{environment.name} as a robot")
+
+
+def write_robot_contract(environment: EnvironmentSpec, policy: PolicySpec, task: str) -> dict[str, Any]:
+    """Return the contract of a policy's robot as its file has it."""
+    return _write(environment, task, policy.state_names, policy.action_names, policy.image_shapes)
+
+
+def make_data_set_contract(environment: EnvironmentSpec, task: str, cameras: Sequence[str]) -> Contract:
+    """Return the contract of a data set's robot: its topics are placeholders, its limits are wide open."""
+    actions = environment.actions
+    endless = (math.inf,) * len(actions.names)
+    lowest = (-math.inf,) * len(actions.names)
+    unbounded = replace(actions, lower=lowest, upper=endless, max_velocity=endless)
+    robot = replace(environment, actions=unbounded)
+    content = _write(robot, task, environment.state_names, actions.names, cameras)
+    return parse_document(content, Contract, environment.name)
+
+
+def _write(
+    environment: EnvironmentSpec,
+    task: str,
+    state_names: Sequence[str],
+    action_names: Sequence[str],
+    cameras: Iterable[str],
+) -> dict[str, Any]:
+    actions = environment.actions
+    bounds = zip(actions.lower, actions.upper, actions.max_velocity, strict=True)
+    limits = {
+        name: {"min": max(low, -_WIDE), "max": min(high, _WIDE), "max_velocity": min(fastest, _WIDE)}
+        for name, (low, high, fastest) in zip(actions.names, bounds, strict=True)
+    }
+    names = list(action_names)
+    joints = {"type": JOINT_STATE, "field": "position"}
+    images = {name: {"topic": f"camera_{place}", "type": IMAGE} for place, name in enumerate(cameras)}
+    content: dict[str, Any] = {
+        "robot_type": environment.name,
+        "fps": float(environment.control_rate_hz),
+        "task": task,
+        "state": [{"topic": "state", **joints, "names": list(state_names)}],
+        "images": images,
+        "rename": {f"images.{name}": name for name in images},
+        "actions": {"kind": actions.kind, "names": names, "limits": {name: limits[name] for name in names}},
+        "commands": [{"topic": "commands", "type": "std_msgs/msg/Float64MultiArray", "names": names}],
+    }
+    if actions.kind == "position" and not set(names) <= set(state_names):
+        content["measured"] = {"topic": "measured", **joints, "names": names}
+    return content

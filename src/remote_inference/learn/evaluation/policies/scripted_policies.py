@@ -1,0 +1,157 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Policies without a network: random actions, which any policy must beat, and recorded trajectories."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from remote_inference.base.errors import UserError
+from remote_inference.base.fingerprint import make_fingerprint
+from remote_inference.base.policy import Float32Array, PolicyError, PolicyObservation, PolicySpec
+from remote_inference.learn.environment import EnvironmentSpec
+from remote_inference.learn.evaluation.policies import EpisodePolicy, PolicyAnswer, PolicyPlace
+
+CHUNK_S = 1.0  # that a chunk lasts
+ACTIONS, NAMES = "actions", "names"  # arrays of a trajectory's file
+
+ChunkAt = Callable[[int], Float32Array]  # returns the chunk `[H, A]` at a step of an episode
+
+
+def open_random(place: PolicyPlace, environment: EnvironmentSpec, num_envs: int) -> ScriptedPolicy:
+    """Open random actions: each uniform within the environment's bounds.
+
+    Raises PolicyError for a path, and for actions without bounds.
+    """
+    del num_envs
+    place.check()
+    lower, upper = bounds = np.array([environment.actions.lower, environment.actions.upper], np.float32)
+    if not np.isfinite(bounds).all():
+        name = environment.actions.names[int(np.argmin(np.isfinite(bounds).all(axis=0)))]
+        raise PolicyError(f"{environment.name}: action {name} has no bounds to draw random actions from")
+    spec = _make_spec("random", "uniform", environment)
+    shape = (spec.chunk_size, spec.action_dim)
+
+    def begin(seed: int) -> ChunkAt:
+        rng = np.random.default_rng([seed, 7])
+        return lambda _: rng.uniform(lower, upper, shape).astype(np.float32)
+
+    return ScriptedPolicy(spec, begin)
+
+
+def open_trajectory(place: PolicyPlace, environment: EnvironmentSpec, num_envs: int) -> ScriptedPolicy:
+    """Open recorded actions: the seeds play their episodes in turn, which end with the last action held.
+
+    Raises PolicyError naming the file, and without a path.
+    """
+    del num_envs
+    place.check("path", "an .npz file with the array 'actions' [T, A], or the folder of a data set")
+    assert place.path is not None, "it was checked"
+    if place.path.is_dir():
+        episodes, files = load_episodes(place.path, environment)
+    else:
+        episodes, files = [load_actions(place.path, environment)], [place.path]
+    spec = _make_spec("trajectory", make_fingerprint(files, {}), environment)
+
+    def begin(seed: int) -> ChunkAt:
+        actions = episodes[seed % len(episodes)]
+        ahead = np.arange(spec.chunk_size)
+        return lambda step: actions[np.minimum(step + ahead, len(actions) - 1)]
+
+    return ScriptedPolicy(spec, begin)
+
+
+class ScriptedPolicy:
+    """A policy without a network. See EvaluatedPolicy."""
+
+    def __init__(self, spec: PolicySpec, begin: Callable[[int], ChunkAt]) -> None:
+        """begin: returns the chunks of an episode, by its seed."""
+        self.spec = spec
+        self._begin = begin
+
+    def begin(self, seed: int) -> EpisodePolicy:
+        return _Episode(self.spec.fingerprint, self._begin(seed))
+
+    def abort(self) -> None:
+        """Do nothing: nobody waits."""
+
+    def close(self) -> None:
+        """Do nothing: there is no device."""
+
+
+class _Episode:
+    def __init__(self, fingerprint: str, chunk_at: ChunkAt) -> None:
+        self._fingerprint, self._chunk_at = fingerprint, chunk_at
+
+    def answer(self, observation: PolicyObservation, step: int) -> PolicyAnswer:
+        del observation
+        chunk = self._chunk_at(step)
+        return PolicyAnswer(chunk, chunk, self._fingerprint, 0.0)
+
+
+def load_episodes(folder: Path, environment: EnvironmentSpec) -> tuple[list[Float32Array], list[Path]]:
+    """Return the actions `[T, A]` of a data set's episodes in the environment's order, and their files.
+
+    Raises PolicyError.
+    """
+    from remote_inference.bags.lerobot_dataset import LeRobotDatasetReader  # noqa: PLC0415  needs PyAV and pyarrow
+
+    try:
+        data = LeRobotDatasetReader(folder)
+        episodes = [data.read(place).actions for place in data.episodes]
+    except UserError as error:
+        raise PolicyError(str(error)) from error
+    files = sorted({place.data for place in data.episodes})
+    return [_in_order(one, data.action_names, environment, folder) for one in episodes], files
+
+
+def load_actions(path: Path, environment: EnvironmentSpec) -> Float32Array:
+    """Return a file's actions `[T, A]` in the environment's order.
+
+    The file's array `names` `[A]`, where it has one, names the columns. Raises PolicyError.
+    """
+    names = environment.actions.names
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in (ACTIONS, NAMES) if name in file}
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile, AttributeError) as error:
+        raise PolicyError(f"{path}: cannot be read as an .npz file: {error}") from error
+    if ACTIONS not in arrays:
+        raise PolicyError(f"{path}: found no array {ACTIONS!r}, expected one of shape [T, {len(names)}]")
+    actions = arrays[ACTIONS]
+    if actions.ndim != 2 or not len(actions) or actions.shape[1] != len(names):
+        raise PolicyError(
+            f"{path}: {ACTIONS}: found shape {list(actions.shape)}, expected [T, {len(names)}], T at least 1"
+        )
+    if actions.dtype.kind not in "fiu" or not np.isfinite(actions).all():
+        raise PolicyError(f"{path}: {ACTIONS}: expected finite numbers")
+    found = [str(name) for name in arrays.get(NAMES, names)]
+    return _in_order(actions.astype(np.float32), found, environment, path)
+
+
+def _in_order(
+    actions: Float32Array, found: Sequence[str], environment: EnvironmentSpec, path: Path
+) -> Float32Array:
+    """Return actions `[T, A]`, whose columns are named, in the environment's order."""
+    names = environment.actions.names
+    if sorted(found) != sorted(names):
+        raise PolicyError(f"{path}: {NAMES}: found {', '.join(found)}, expected {', '.join(names)}")
+    ordered: Float32Array = actions[:, [list(found).index(name) for name in names]]
+    return ordered
+
+
+def _make_spec(name: str, fingerprint: str, environment: EnvironmentSpec) -> PolicySpec:
+    return PolicySpec(
+        name=name,
+        revision="",
+        fingerprint=fingerprint,
+        state_names=environment.state_names,
+        action_names=environment.actions.names,
+        image_shapes={},
+        chunk_size=max(1, round(CHUNK_S * environment.control_rate_hz)),
+        trained_fps=environment.control_rate_hz,
+    )

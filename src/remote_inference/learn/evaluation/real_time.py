@@ -1,0 +1,164 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Episodes in real time: the environment runs on its own clock, and a robot's own node drives it.
+
+One after another: two at once would share the machine, and each would be late because of the other.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from remote_inference.base.documents.registry import Registry
+from remote_inference.base.policy import PolicySpec
+from remote_inference.learn.environment import EnvError, EnvironmentSpec
+from remote_inference.learn.evaluation.document import EpisodeKey, Evaluation
+from remote_inference.learn.evaluation.episode_ledger import (
+    EpisodeLedger,
+    Played,
+    RobotLostError,
+    describe,
+    find_failure,
+)
+from remote_inference.learn.evaluation.policies import PolicyPlace
+from remote_inference.learn.evaluation.preparation import check_versions, naming
+from remote_inference.learn.evaluation.results import EpisodeResult, LostEpisode
+
+LOGS = "logs"  # folder of the nodes' logs, in that of the results
+
+
+@dataclass(frozen=True)
+class RobotPlan:
+    """How a robot in real time is started.
+
+    latency_ms: added to each chunk. logs: folder of its nodes' logs. check: called while the robot is waited
+    for; may raise.
+    """
+
+    evaluation: Evaluation
+    place: PolicyPlace
+    environment: EnvironmentSpec
+    latency_ms: float
+    logs: Path
+    check: Callable[[], None]
+
+
+class RealTimeRobot(Protocol):
+    """An environment with a robot's node and a policy server."""
+
+    spec: PolicySpec
+
+    def play(self, key: EpisodeKey) -> EpisodeResult:
+        """Play an episode. Raises EnvError or RobotLostError."""
+
+
+# Starts all nodes of a robot with a policy of one kind, and waits for them. Raises RobotLostError when they
+# do not come up; PolicyError or DocumentError for what never will.
+OpenRobot = Callable[[RobotPlan], AbstractContextManager[RealTimeRobot]]
+
+ROBOTS = Registry[OpenRobot]("kind of policy in real time")
+ROBOTS.add("manifest", "remote_inference.tools.deployment.evaluated_robot:open_with_own_server")
+ROBOTS.add("server", "remote_inference.tools.deployment.evaluated_robot:open_with_running_server")
+
+
+class RealTimeEpisodes:
+    """The episodes in real time of one run."""
+
+    def __init__(
+        self,
+        evaluation: Evaluation,
+        home: Path,
+        spec: EnvironmentSpec,
+        ledger: EpisodeLedger,
+        stop: threading.Event,
+    ) -> None:
+        """home: folder of the document. spec: of the environment. stop: ends the run soon."""
+        self._evaluation, self._home, self._spec = evaluation, home, spec
+        self._ledger, self._stop = ledger, stop
+
+    def play(self, keys: Iterable[EpisodeKey]) -> None:
+        """Play episodes, those of one policy and latency with one robot.
+
+        Raises PolicyError or DocumentError for a policy that cannot drive the environment.
+        """
+        groups: dict[tuple[str, float], list[EpisodeKey]] = {}
+        for key in keys:
+            groups.setdefault((key.condition.policy, key.condition.latency_ms), []).append(key)
+        for (policy, latency_ms), group in groups.items():
+            self._play_group(policy, latency_ms, group)
+
+    def _play_group(self, policy: str, latency_ms: float, keys: Sequence[EpisodeKey]) -> None:
+        source = self._evaluation.policies[policy]
+        place = PolicyPlace.of(source.path, source.server, self._home)
+        logs = self._ledger.folder.folder / LOGS / f"{policy}_{latency_ms:g}_ms"
+        plan = RobotPlan(self._evaluation, place, self._spec, latency_ms, logs, self._check)
+        with closing(_Slot(policy, plan, self._ledger)) as slot:
+            slot.bring_up(self._stop.is_set)
+            for key in keys:
+                if self._stop.is_set():
+                    return
+                if slot.problem:
+                    self._ledger.give_up(LostEpisode.of(key, slot.kind, {slot.kind: 1}), slot.problem)
+                else:
+                    self._ledger.play(key, partial(slot.attempt, key), self._stop.is_set)
+
+    def _check(self) -> None:
+        if self._stop.is_set():
+            raise RobotLostError("the evaluation has ended")
+
+
+class _Slot:
+    """A robot that is restarted when it was lost."""
+
+    def __init__(self, policy: str, plan: RobotPlan, ledger: EpisodeLedger) -> None:
+        self._policy, self._plan, self._ledger = policy, plan, ledger
+        self._stack = ExitStack()
+        self._robot: RealTimeRobot | None = None
+        self.problem = self.kind = ""  # why it did not come up when it was started last
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def bring_up(self, is_ending: Callable[[], bool]) -> None:
+        """Start the robot, as often as an episode may be tried. Raises PolicyError, DocumentError."""
+        met: Counter[str] = Counter()
+        while self._robot is None and not is_ending():
+            try:
+                self._open()
+            except RobotLostError as error:  # noqa: PERF203  each may be lost
+                if is_ending():  # what it needs was ended on purpose
+                    return
+                failure = self._ledger.count(error, met)
+                if met[failure.kind] >= failure.attempts:
+                    return
+
+    def attempt(self, key: EpisodeKey, _: Counter[str]) -> Played:
+        """Play an episode once, with a new robot if the last one was lost."""
+        robot = self._robot or self._open()
+        try:
+            return Played(robot.play(key))
+        except (EnvError, RobotLostError):
+            self._robot = None
+            self.close()
+            raise
+
+    def _open(self) -> RealTimeRobot:
+        kind = self._plan.evaluation.policies[self._policy].kind
+        try:
+            with naming(f"policies.{self._policy} at {self._plan.latency_ms:g} ms"):
+                robot = self._stack.enter_context(ROBOTS.get(kind)(self._plan))
+            check_versions({self._policy: robot.spec.fingerprint}, self._ledger.folder)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, RobotLostError):
+                self.problem, self.kind = describe(error), find_failure(error).kind
+            raise
+        self._robot, self.problem = robot, ""
+        return robot

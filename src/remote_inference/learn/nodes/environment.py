@@ -1,0 +1,239 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Node `environment`: any environment as a robot, with the topics of a contract.
+
+    environment --ros-args -r __ns:=/robot_1 -p environment:=belt_arm -p contract:=belt_arm.contract.yaml
+
+Publishes the contract's sensors and takes its commands. `~/reset_environment` begins an episode by seed and
+task, `~/get_outcome` returns its outcome so far.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from rclpy.node import Node
+
+from remote_inference.base.contract.contract import Contract, load_contract
+from remote_inference.base.nodes.parameters import NodeParameters, declare_parameters
+from remote_inference.base.nodes.runtime import StartupError, run_node
+from remote_inference.base.nodes.timers import TimerSchedule
+from remote_inference.learn.environment import EnvError, Moment, action_that_holds
+from remote_inference.learn.environments import make_environment
+from remote_inference.learn.environments.runners import Timeouts, run_in_real_time
+from remote_inference.learn.nodes.simulated_sensors import SimulatedControllers, SimulatedSensors
+from remote_inference.srv import GetOutcome, ResetEnvironment
+
+# -- The parameters by which nodes name an environment and its options -----------------------------------
+
+
+EnvironmentName = Annotated[
+    str, Field(description="built-in name, gymnasium:<id>, package.module:attribute or an entry point")
+]
+EnvironmentOptions = Annotated[
+    str, Field(description='options of the environment, as JSON: `{"mapping": "pusht.yaml"}`')
+]
+
+
+def read_options(text: str) -> dict[str, Any]:
+    """Return the options in the parameter's text. Raises StartupError for anything but a JSON object."""
+    try:
+        options = json.loads(text)
+    except ValueError as error:
+        raise StartupError(f"parameter options: found {text!r}, expected JSON: {error}") from error
+    if not isinstance(options, dict):
+        raise StartupError(f"parameter options: found {text!r}, expected a JSON object")
+    return options
+
+
+ADVANCE_PERIOD_S = 0.01  # how often the environment is brought up to the wall clock
+CATCH_UP_S = 1.0  # most that an environment is moved on at a time: a slower one falls behind the wall clock
+SLOW_LOG_PERIOD_S = 10.0
+
+Mode = Literal["real_time", "stepped"]
+
+
+class EnvironmentParameters(NodeParameters):
+    """The parameters of the node."""
+
+    environment: EnvironmentName
+    options: EnvironmentOptions = "{}"
+    contract: Annotated[str, Field(description="the robot's contract: topics, names and limits")]
+    mode: Annotated[
+        Mode,
+        Field(description="`real_time`: by the wall clock; `stepped`: one control period for each command"),
+    ] = "real_time"
+    step_timeout_s: Annotated[
+        float, Field(gt=0, le=3600, description="an environment that takes longer for a step hangs [s]")
+    ] = 10.0
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a node simulates."""
+
+    environment: str
+    options: Mapping[str, Any]
+    contract: Contract
+    mode: Mode = "real_time"
+    step_timeout_s: float = 10.0
+
+
+class EnvironmentNode(Node):
+    """The node around an environment, which has a thread of its own."""
+
+    def __init__(self, name: str = "environment", setup: Setup | None = None) -> None:
+        """Make the environment, and begin its first episode.
+
+        setup: what to simulate, for nodes that have it instead of parameters. Raises StartupError when the
+        environment cannot be made or does not fit the contract, DocumentError for a wrong document.
+        """
+        super().__init__(name)
+        self.exit_code: int | None = None
+        self.schedule = TimerSchedule()
+        if setup is None:
+            setup = _read_setup(declare_parameters(self, EnvironmentParameters))
+        else:
+            declare_parameters(self, NodeParameters)  # any other that is given is a mistake
+        self._is_stepped = setup.mode == "stepped"
+        try:
+            self._environment = run_in_real_time(
+                setup.environment,
+                lambda: make_environment(setup.environment, setup.options),
+                Timeouts(step_s=setup.step_timeout_s),
+            )
+            self._spec = self._environment.spec
+            self._sensors = SimulatedSensors(self, setup.contract, self._spec)
+            self._controllers = SimulatedControllers(
+                self,
+                setup.contract,
+                self._spec,
+                before_command=self._advance_to_now,
+                after_command=self._step_if_commanded,
+            )
+            self._begin(0, self._spec.tasks[0])
+        except EnvError as error:
+            raise StartupError(str(error)) from error
+        self.create_service(ResetEnvironment, "~/reset_environment", self._on_reset)
+        self.create_service(GetOutcome, "~/get_outcome", self._on_outcome)
+        self.schedule.every(ADVANCE_PERIOD_S, self._advance_to_now)
+        self.schedule.every(1.0 / self._spec.control_rate_hz, self._publish)
+
+    def close(self) -> None:
+        """End the environment."""
+        try:
+            self._environment.close()
+        except EnvError as error:
+            self.get_logger().warning(str(error))
+
+    def _begin(self, seed: int, task: str) -> None:
+        """Begin an episode. Raises EnvError; nothing moves then until the next one begins."""
+        self._problem = f"{self._spec.name}: no episode"
+        try:
+            shown = self._environment.reset(seed, task, self._sensors.wanted)
+        except EnvError as error:
+            self._problem = str(error)
+            raise
+        self._seed, self._task, self._moment, self._problem = seed, task, Moment(), ""
+        state = shown.values[self._sensors.wanted[0]]
+        self._controllers.hold(action_that_holds(self._spec, state))
+        self._begin_s = time.monotonic()
+
+    # -- time ----------------------------------------------------------------------------------------------
+
+    def _step_if_commanded(self) -> None:
+        """Move on by one control period if every controller was commanded since the last one."""
+        if self._is_stepped and self._controllers.have_all_commanded:
+            self._controllers.begin_tick()
+            self._advance(self._moment.time_s + 1.0 / self._spec.control_rate_hz)
+
+    def _advance_to_now(self) -> None:
+        if self._is_stepped:
+            return
+        now_s = time.monotonic() - self._begin_s
+        behind_s = now_s - self._moment.time_s - CATCH_UP_S
+        if behind_s > 0 and not self._moment.ended:
+            self._begin_s += behind_s
+            self.get_logger().warning(
+                f"{self._spec.name} is slower than the wall clock: {behind_s:.2f} s left out",
+                throttle_duration_sec=SLOW_LOG_PERIOD_S,
+            )
+            now_s -= behind_s
+        self._advance(now_s)
+
+    def _advance(self, time_s: float) -> None:
+        if self._problem:
+            return
+        try:
+            self._moment = self._environment.advance(self._controllers.targets, time_s)
+        except EnvError as error:
+            self._stand(error)
+
+    def _publish(self) -> None:
+        self._advance_to_now()
+        if self._problem:
+            return
+        stamp = self.get_clock().now().to_msg()
+        try:
+            self._sensors.publish(self._environment.observe(), stamp)
+        except EnvError as error:
+            self._stand(error)
+
+    def _stand(self, error: EnvError) -> None:
+        """Stop until an episode begins; the sensors publish nothing meanwhile."""
+        self._problem = str(error)
+        self.get_logger().error(f"the episode stands still: {error}")
+
+    # -- services ------------------------------------------------------------------------------------------
+
+    def _on_reset(
+        self, request: ResetEnvironment.Request, response: ResetEnvironment.Response
+    ) -> ResetEnvironment.Response:
+        task = request.task or self._spec.tasks[0]
+        try:
+            self._begin(request.seed, task)
+        except EnvError as error:
+            response.message = str(error)
+            self.get_logger().error(f"no episode began: {error}")
+            return response
+        response.success = True
+        response.message = f"episode with seed {request.seed} began: {task}"
+        return response
+
+    def _on_outcome(self, _: GetOutcome.Request, response: GetOutcome.Response) -> GetOutcome.Response:
+        response.seed, response.task = self._seed, self._task
+        response.elapsed_s, response.reward = self._moment.time_s, self._moment.reward
+        response.ended = self._moment.ended
+        response.message = self._problem
+        if self._problem:
+            return response
+        try:
+            metrics = self._environment.metrics()
+        except EnvError as error:
+            self._stand(error)
+            response.message = self._problem
+            return response
+        response.success = metrics.success
+        response.metric_names = list(metrics.values)
+        response.metric_values = [float(value) for value in metrics.values.values()]
+        return response
+
+
+def _read_setup(parameters: EnvironmentParameters) -> Setup:
+    return Setup(
+        parameters.environment,
+        read_options(parameters.options),
+        load_contract(parameters.contract),
+        parameters.mode,
+        parameters.step_timeout_s,
+    )
+
+
+def main(args: list[str] | None = None) -> int:
+    """Simulate until a signal; return the exit code."""
+    return run_node(EnvironmentNode, args)

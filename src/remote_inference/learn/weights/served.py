@@ -1,0 +1,190 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The tensors that a receiver serves, wherever they lie: a kind of memory is one class and one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+
+from remote_inference.base.documents.registry import Registry
+from remote_inference.learn.weights.changes import Change
+from remote_inference.learn.weights.reasons import Reason, WeightsError
+from remote_inference.learn.weights.tensors import (
+    MODULUS,
+    Bits,
+    Places,
+    Table,
+    Tensors,
+    entries_digest,
+    memory_of,
+    span_of,
+    view_one,
+)
+
+_BLOCK = 1 << 18  # values that are exchanged in one go
+
+
+class ServedTensor(Protocol):
+    """One tensor that is served."""
+
+    def read(self, places: Places | None) -> Bits:
+        """Return its bits at these places, or all, in the machine's own memory; not to be written to.
+
+        Raises MemoryError.
+        """
+
+    def stage(self, change: Change) -> Change:
+        """Return a change of this tensor, whose bits and places lie where the tensor does.
+
+        Raises MemoryError.
+        """
+
+    def swaps(self, change: Change) -> Iterator[Callable[[], None]]:
+        """Yield what swaps the bits of a staged change with the tensor's, a block each.
+
+        Called again it swaps them back. Takes memory for a block; has changed nothing when that runs out, and
+        it raises MemoryError.
+        """
+
+    def settle(self) -> None:
+        """Return when what was exchanged is what everybody reads."""
+
+
+class HostTensor:
+    """A tensor in the machine's own memory. See ServedTensor."""
+
+    def __init__(self, name: str, tensor: Any) -> None:
+        """Raise WeightsError for memory that is read-only or not contiguous."""
+        self._bits = view_one(name, tensor)
+        if not self._bits.flags.writeable:
+            raise WeightsError(Reason.ARCHITECTURE, f"{name}: its memory is read-only, expected it not to be")
+
+    def read(self, places: Places | None) -> Bits:
+        return self._bits if places is None else self._bits[places]
+
+    def stage(self, change: Change) -> Change:
+        return change
+
+    def swaps(self, change: Change) -> Iterator[Callable[[], None]]:
+        for begin in range(0, change.bits.size, _BLOCK):
+            yield partial(self._swap, change, begin)
+
+    def _swap(self, change: Change, begin: int) -> None:
+        new, where = change.block(begin, _BLOCK)
+        old = self._bits[where].copy()
+        self._bits[where] = new
+        new[:] = old
+
+    def settle(self) -> None:
+        """Do nothing: a write is done when it returns."""
+
+
+MEMORIES = Registry[Callable[[str, Any], ServedTensor]]("memory")  # by torch's word for the device
+MEMORIES.add("cpu", HostTensor)
+MEMORIES.add("cuda", f"{__package__}.device:DeviceTensor", needs=("torch",))
+
+
+class ServedTensors:
+    """All tensors of a policy, changed in place by the thread that owns them."""
+
+    def __init__(self, tensors: Tensors, table: Table) -> None:
+        """Serve a policy's tensors. Raises WeightsError for one whose memory cannot be changed so."""
+        self._table = table
+        self._served = {spec.name: _serve(spec.name, tensors[spec.name]) for spec in table}
+        self._tied = _find_tied(tensors)
+
+    def digest(self) -> int:
+        """Return the digest of the state, see `tensors.state_digest`."""
+        read = ((spec, self._served[spec.name].read(None)) for spec in self._table)
+        return sum(entries_digest(spec, None, bits) for spec, bits in read) % MODULUS
+
+    def digest_after(self, changes: Sequence[Change], digest: int) -> int:
+        """Return the digest that the state, which has this one, has after the changes. None is staged.
+
+        Raises MemoryError.
+        """
+        for change in changes:
+            before = self._served[change.spec.name].read(change.places)
+            digest += entries_digest(change.spec, change.places, change.bits)
+            digest -= entries_digest(change.spec, change.places, before)
+        return digest % MODULUS
+
+    def require_equal_where_tied(self, changes: Sequence[Change]) -> None:
+        """Raise WeightsError when two names of one memory would get different bits: it cannot hold both."""
+        by_name = {change.spec.name: change for change in changes}
+        for name, other in self._tied:
+            if not _are_alike(by_name.get(name), by_name.get(other)):
+                text = f"{name} and {other} are one tensor: found different values, expected equal ones"
+                raise WeightsError(Reason.DIGEST, text)
+
+    def stage(self, changes: Sequence[Change]) -> Sequence[Change]:
+        """Return the changes ready to be exchanged. For any thread. Raises MemoryError."""
+        return [self._served[change.spec.name].stage(change) for change in changes]
+
+    def exchange(self, changes: Sequence[Change]) -> None:
+        """Swap the bits of staged changes and tensors.
+
+        The changes are their own inverse then, to be exchanged backwards. Two names of one memory are fine,
+        in the inverse order. When memory runs out, all is as it was, and MemoryError is raised.
+        """
+        swapped: list[Callable[[], None]] = []
+        try:
+            for change in changes:
+                for swap in self._served[change.spec.name].swaps(change):
+                    swap()
+                    swapped.append(swap)
+        except MemoryError:
+            _swap_back(swapped)
+            raise
+        finally:
+            for change in changes:
+                self._served[change.spec.name].settle()
+
+
+def _swap_back(swapped: Sequence[Callable[[], None]]) -> None:
+    """Undo swaps. Raises RuntimeError when that fails, too: a mixture of versions must not be served."""
+    try:
+        for swap in reversed(swapped):  # each has had memory for its block a moment ago
+            swap()
+    except MemoryError as error:
+        text = "weights: found no memory to take an update back whose exchange failed half-way"
+        raise RuntimeError(text) from error
+
+
+def _find_tied(tensors: Tensors) -> Sequence[tuple[str, str]]:
+    """Return pairs of names whose memory is the same, as of a language model's embedding and its head.
+
+    Raises WeightsError for tensors that share a part of their memory.
+    """
+    spans = sorted((span_of(tensor), name) for name, tensor in tensors.items())
+    tied = []
+    for (span, name), (other_span, other) in pairwise(spans):
+        if span.overlaps(other_span):
+            if span != other_span:
+                text = f"{name}, {other}: they share a part of their memory, expected all of it or none"
+                raise WeightsError(Reason.ARCHITECTURE, text)
+            tied.append((name, other))
+    return tied
+
+
+def _are_alike(change: Change | None, other: Change | None) -> bool:
+    """Return whether two changes, None of them staged, do the same to the memory they are of."""
+    if change is None or other is None:
+        return change is other
+    equal_places = (
+        other.places is None if change.places is None else np.array_equal(change.places, other.places)
+    )
+    return equal_places and np.array_equal(change.bits, other.bits)
+
+
+def _serve(name: str, tensor: Any) -> ServedTensor:
+    memory = memory_of(tensor)
+    if memory not in MEMORIES.names:
+        expected = " or ".join(MEMORIES.names)
+        raise WeightsError(Reason.ARCHITECTURE, f"{name}: found it on {memory}, expected it on {expected}")
+    return MEMORIES.get(memory)(name, tensor)

@@ -1,0 +1,174 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The robot node's parameters: names, defaults, ranges and descriptions, declared once."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from remote_inference.base.documents.document import Document, NameIn
+from remote_inference.base.tags import MAX_TAGS, parse_tags
+from remote_inference.robot.fallbacks import FALLBACKS
+
+
+def _seconds(minimum: float, maximum: float, description: str) -> object:
+    return Field(ge=minimum, le=maximum, description=f"{description} [s]")
+
+
+def _check_tags(texts: tuple[str, ...]) -> tuple[str, ...]:
+    parse_tags(texts)
+    return texts
+
+
+def to_ns(duration_s: float) -> int:
+    """Return a duration in whole nanoseconds, rounded down."""
+    return int(duration_s * 1e9)
+
+
+class RobotConfig(Document):
+    """How one robot requests, merges and guards actions. Durations are in seconds."""
+
+    servers: Annotated[
+        tuple[str, ...],
+        Field(min_length=1, description="fully qualified names of policy servers, in order of preference"),
+    ] = ("/policy_server",)
+    autostart: Annotated[bool, Field(description="start requesting and commanding without `resume`")] = False
+    command_mode: Annotated[
+        Literal["live", "shadow"],
+        Field(description="shadow: run everything and command nothing; `executed` says what would be sent"),
+    ] = "live"
+    request_mode: Annotated[
+        Literal["overlap", "blocking"],
+        Field(description="overlap: request while the robot moves; blocking: only when the queue is empty"),
+    ] = "overlap"
+    merge_mode: Annotated[
+        Literal["auto", "replace", "append"],
+        Field(
+            description="how a chunk joins the queue; auto: replace when the policy continues prefixes, or "
+            "actions are relative"
+        ),
+    ] = "auto"
+    delay_policy: Annotated[
+        Literal["consumed", "latency", "none"],
+        Field(description="rows dropped from a replacing chunk: at most the executed ones, or the latency's"),
+    ] = "consumed"
+    execution_horizon: Annotated[
+        int, Field(ge=0, le=10_000, description="rows of each chunk that may be executed, 0 for all")
+    ] = 0
+    buffer_time_s: Annotated[
+        float | Literal["auto"],
+        Field(
+            description="request when this much playback is left, 0 to 60 [s]; auto: twice the p95 latency"
+        ),
+    ] = 0.5
+    latency_quantile: Annotated[
+        float, Field(ge=0.0, le=1.0, description="quantile of the latency window used as delay; 1.0: maximum")
+    ] = 0.95
+    fallback: Annotated[
+        str,
+        NameIn(FALLBACKS),
+        Field(description="command while there is nothing to execute; hold: publish nothing"),
+    ] = "hold"
+    max_action_age_s: Annotated[
+        float, _seconds(0.05, 60.0, "refuse actions whose observation was captured longer ago")
+    ] = 3.0
+    resume_ramp_s: Annotated[
+        float,
+        _seconds(
+            0.0, 60.0, "time after resume, release or a reconnect in which velocity limits rise; 0: at once"
+        ),
+    ] = 0.0
+    resume_velocity_scale: Annotated[
+        float, Field(gt=0.0, le=1.0, description="fraction of the velocity limits at the begin of that time")
+    ] = 0.25
+    max_clamped_ratio: Annotated[
+        float,
+        Field(
+            ge=0.0,
+            lt=1.0,
+            description="stop when the guard changed more than this fraction of the last commands; 0: never",
+        ),
+    ] = 0.0
+    clamped_window: Annotated[
+        int, Field(ge=1, le=10_000, description="number of last commands for max_clamped_ratio")
+    ] = 100
+    max_sensor_age_s: Annotated[float, _seconds(0.02, 60.0, "an older source blocks the request")] = 0.5
+    request_timeout_s: Annotated[float, _seconds(0.05, 60.0, "give a request up after this time")] = 5.0
+    error_pause_s: Annotated[
+        float, _seconds(0.0, 60.0, "pause between a rejected chunk and the next request")
+    ] = 0.25
+    max_timeouts: Annotated[
+        int,
+        Field(ge=1, le=100, description="requests in a row without a chunk in time that lose the session"),
+    ] = 2
+    service_timeout_s: Annotated[float, _seconds(0.1, 60.0, "deadline of every call to a server")] = 2.0
+    reset_timeout_s: Annotated[float, _seconds(0.1, 60.0, "deadline of the server's answer to a reset")] = 1.0
+    degraded_after_s: Annotated[float, _seconds(0.1, 60.0, "chunks are late after this time")] = 1.0
+    reconnect_initial_backoff_s: Annotated[float, _seconds(0.01, 60.0, "first pause between attempts")] = 0.5
+    reconnect_max_backoff_s: Annotated[float, _seconds(0.01, 600.0, "longest pause between attempts")] = 10.0
+    max_offline_s: Annotated[float, _seconds(1.0, 86_400.0, "give up after this time offline")] = 60.0
+    watchdog_timeout_s: Annotated[
+        float,
+        _seconds(0.05, 10.0, "control tick late by this: the command watchdog stops the controllers"),
+    ] = 0.2
+    accept_new_policy: Annotated[
+        bool, Field(description="reconnect even to a server whose policy differs from the first session's")
+    ] = False
+    accept_weight_updates: Annotated[
+        bool, Field(description="use a server whose policy trainers may change while it is served")
+    ] = True
+    tags: Annotated[
+        tuple[str, ...],
+        AfterValidator(_check_tags),
+        Field(
+            description="notes for logs and metrics of robot and server, `key=value` each, "
+            f"{MAX_TAGS} at most, such as `site=lab_2`"
+        ),
+    ] = ()
+    allow_fault_injection: Annotated[
+        bool, Field(description="serve `inject_fault`: whoever calls it disturbs this robot")
+    ] = False
+
+    @model_validator(mode="after")
+    def _consistent(self) -> RobotConfig:
+        for server in self.servers:
+            if not server.startswith("/") or server.endswith("/"):
+                raise ValueError(f"servers: found {server!r}, expected a full name such as '/policy_server'")
+        if len(set(self.servers)) < len(self.servers):
+            raise ValueError(f"servers: found {list(self.servers)}, expected each once")
+        if self.reconnect_max_backoff_s < self.reconnect_initial_backoff_s:
+            raise ValueError(
+                f"found reconnect_max_backoff_s {self.reconnect_max_backoff_s}, "
+                f"expected at least reconnect_initial_backoff_s {self.reconnect_initial_backoff_s}"
+            )
+        if self.buffer_time_s != "auto" and not 0.0 <= self.buffer_time_s <= 60.0:
+            raise ValueError(f"found buffer_time_s {self.buffer_time_s}, expected 0 to 60 or 'auto'")
+        return self
+
+    def merges(self, *, rtc: bool, relative: bool) -> Literal["replace", "append"]:
+        """Return how a chunk joins the queue. rtc: the session's policy continues prefixes.
+
+        relative: its rows count from where the robot was at the observation, so that the first ones of a
+        chunk that is appended lead it back there.
+        """
+        if self.merge_mode == "auto":
+            return "replace" if rtc or relative else "append"
+        return self.merge_mode
+
+    def check_fallback(self, *kinds: str) -> None:
+        """Refuse a fallback that is dangerous for actions of these kinds.
+
+        Zeros are a target, not a stop, for position controllers; silence keeps the last velocity or effort.
+        Where there are positions or poses among the actions, the fallback is theirs, and the others get
+        zeros. A switch stays as it is with any. Raises ValueError.
+        """
+        moving = dict.fromkeys(kind for kind in kinds if kind != "switch")
+        for kind in [kind for kind in moving if kind in ("position", "pose")] or moving:
+            if kind not in FALLBACKS.get(self.fallback).action_kinds:
+                safe = (name for name in FALLBACKS.names if kind in FALLBACKS.get(name).action_kinds)
+                raise ValueError(
+                    f"fallback: found {self.fallback!r} for {kind} actions, "
+                    f"expected {' or '.join(repr(name) for name in safe)}"
+                )

@@ -1,0 +1,294 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the ROS graph tells the robot: its topics, a second node of its name, and the server in use."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from rclpy.node import Node
+from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
+
+from remote_inference.base.contract.commands.controller_facts import is_controller
+from remote_inference.base.contract.commands.sink import CommandSink
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.nodes.graph import UNKNOWN_NODE, find_other_type, full_name, identify_endpoints
+from remote_inference.base.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC, SENSOR_QOS
+from remote_inference.robot.engine import Engine
+from remote_inference.robot.lost_publishers import LostPublishers
+from remote_inference.robot.nodes.controllers.controller_watch import check_command_qos
+from remote_inference.robot.nodes.operator.operator_topics import input_qos
+from remote_inference.robot.safety.effects import Effect
+
+# -- Finds in the ROS graph why a robot's topics are silent: sensors without data, commands without subscriber
+
+
+PATIENCE_S = 2.0  # discovery takes a moment, and so does a driver
+REPEAT_S = 10.0  # between two warnings of one cause
+
+
+class TopicWatch:
+    """Warns of each cause, repeats it every REPEAT_S, and logs when the cause is gone. For one thread."""
+
+    def __init__(self, node: Node, contract: Contract) -> None:
+        self._node = node
+        self._logger = node.get_logger()
+        self._sensors = contract.sensor_types
+        self._inputs = contract.operator_inputs
+        self._sinks = contract.commands
+        self._since_s: dict[str, float] = {}  # when a topic was first found silent or without subscriber
+        self._warned: dict[str, tuple[str, float]] = {}  # cause and time of the last warning by topic
+
+    def check_sensors(
+        self, delivering: Collection[str], wanted: Collection[str], lacks: Mapping[str, str]
+    ) -> None:
+        """Warn of `wanted` sensor topics that have never delivered. delivering: topics that have.
+
+        lacks: in words, why the messages of a topic that has not are of no use.
+        """
+        for topic, kind in self._sensors.items():
+            if topic in delivering:
+                self._end(topic, "delivers now")
+            elif topic not in wanted:
+                self._end(topic, "the policy does not use it")
+            elif topic in lacks:
+                self._persist(topic, partial(str, f"{lacks[topic]}; requests wait for it"))
+            else:
+                why = partial(self._why_silent, topic, kind, SENSOR_QOS, "requests wait for it")
+                self._persist(topic, why)
+
+    def check_inputs(self, missing: Mapping[str, str]) -> None:
+        """Warn of the contract's stop inputs and takeover that are missed: by place, with what follows."""
+        for place, source in self._inputs.items():
+            subject = f"{place}: {source.topic}"
+            if place in missing:
+                why = partial(self._why_silent, source.topic, source.type, input_qos(source), missing[place])
+                self._persist(subject, why)
+            else:
+                self._end(subject, "delivers now")
+
+    def check_controllers(
+        self, unsubscribed: Collection[str], absent: Mapping[str, str], *, driving: bool
+    ) -> None:
+        """Warn of commands that no controller takes. driving: the robot is meant to move.
+
+        absent: why controllers that subscribe to a command do not hear it, by its topic.
+        """
+        for sink in self._sinks:
+            name = sink.destination
+            if name not in unsubscribed:
+                self._end(name, "a controller takes it now" if sink.action is None else "it is served now")
+            elif driving:
+                self._persist(name, partial(self._why_unsubscribed, sink, absent.get(name, "")))
+            else:
+                self._since_s.pop(name, None)
+
+    def _persist(self, topic: str, find_cause: Callable[[], str]) -> None:
+        now_s = time.monotonic()
+        if now_s - self._since_s.setdefault(topic, now_s) < PATIENCE_S:
+            return
+        cause = find_cause()
+        before, warned_s = self._warned.get(topic, ("", 0.0))
+        if cause != before or now_s - warned_s >= REPEAT_S:
+            self._warned[topic] = cause, now_s
+            self._logger.warning(f"{topic}: {cause}")
+
+    def _end(self, topic: str, news: str) -> None:
+        self._since_s.pop(topic, None)
+        if self._warned.pop(topic, None):
+            self._logger.info(f"{topic}: {news}")
+
+    def _why_silent(self, topic: str, kind: str, qos: QoSProfile, consequence: str) -> str:
+        publishers = self._node.get_publishers_info_by_topic(self._node.resolve_topic_name(topic))
+        if not publishers:
+            return f"no publisher, {consequence}"
+        problem = find_mismatch(
+            publishers, kind, lambda offered: qos_check_compatible(offered, qos), PUBLISHED
+        )
+        return problem or f"a publisher is there, but nothing has arrived; {consequence}"
+
+    def _why_unsubscribed(self, sink: CommandSink, absent: str) -> str:
+        if absent:
+            return f"{absent}, the arm does not follow"
+        if sink.action is not None:
+            return f"no action server of {sink.type}, its joints do not follow"
+        subscribers = self._node.get_subscriptions_info_by_topic(self._node.resolve_topic_name(sink.topic))
+        namespace = self._node.get_namespace()
+        controllers = [info for info in subscribers if is_controller(full_name(info), sink, namespace)]
+        problem = controllers and find_mismatch(controllers, sink.type, check_command_qos, SUBSCRIBED)
+        observers = sorted({full_name(info) for info in subscribers})
+        missing = "no controller subscribes"
+        if observers:
+            missing = f"no controller subscribes, found {', '.join(observers)}"
+        return f"{problem or missing}, the arm does not follow"
+
+
+@dataclass(frozen=True)
+class Phrases:
+    """The words for a mismatch with publishers or with subscribers."""
+
+    other_type: str
+    other_qos: str
+
+
+PUBLISHED = Phrases("published as", "published with a QoS that does not match")
+SUBSCRIBED = Phrases("subscribed as", "subscribed with a QoS that does not match")
+
+
+def find_mismatch(
+    endpoints: Sequence[Any],
+    kind: str,
+    check: Callable[[QoSProfile], tuple[QoSCompatibility, str]],
+    phrases: Phrases,
+) -> str:
+    """Return why none of these endpoints matches ours, or an empty string when one does.
+
+    check: whether an endpoint's QoS matches ours.
+    """
+    if found := find_other_type(endpoints, kind):
+        return f"{phrases.other_type} {found}"
+    reasons = [check(endpoint.qos_profile) for endpoint in endpoints if endpoint.topic_type == kind]
+    if all(compatible == QoSCompatibility.ERROR for compatible, _ in reasons):
+        return f"{phrases.other_qos}: {reasons[0][1].strip()}"
+    return ""
+
+
+# -- Finds in the graph the endpoints of the server in use, and another node of the robot's name ---------
+
+
+class Presence:
+    """Watches whether the server's endpoints for this robot are in the graph, both ways.
+
+    A killed server's endpoints may linger in the graph; only those that appeared after `expect` count.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._own_name = node.get_fully_qualified_name()
+        self._chunk_topic = node.resolve_topic_name(CHUNK_TOPIC)
+        self._observation_topic = node.resolve_topic_name(OBSERVATION_TOPIC)
+        self._old: frozenset[bytes] = frozenset()
+
+    def expect(self) -> None:
+        """Count only endpoints that appear after this call."""
+        self._old = frozenset(gid for _, gid in self._publishers() | self._subscribers())
+
+    def check(self, server: str) -> bool:
+        """Return whether `server` publishes chunks for this robot and subscribes to its observations."""
+        return all(
+            any(name == server and gid not in self._old for name, gid in endpoints)
+            for endpoints in (self._publishers(), self._subscribers())
+        )
+
+    def has_duplicate(self) -> bool:
+        """Return whether another node of our name publishes this robot's observations."""
+        publishers = self._node.get_publishers_info_by_topic(self._observation_topic)
+        return sum(name == self._own_name for name, _ in identify_endpoints(publishers)) > 1
+
+    def _publishers(self) -> set[tuple[str, bytes]]:
+        return identify_endpoints(self._node.get_publishers_info_by_topic(self._chunk_topic))
+
+    def _subscribers(self) -> set[tuple[str, bytes]]:
+        return identify_endpoints(self._node.get_subscriptions_info_by_topic(self._observation_topic))
+
+
+class GraphWatch:
+    """Reports servers and duplicate nodes to the engine, logs what is missing. For the worker's thread."""
+
+    def __init__(self, node: Node, contract: Contract, engine: Engine, max_offline_s: float) -> None:
+        """max_offline_s: after which `cut_off` names a node behind a dead link."""
+        self._node = node
+        self._engine = engine
+        self._presence = Presence(node)
+        self._topics = TopicWatch(node, contract)
+        self._lost = LostPublishers(int(max_offline_s * 1e9))
+        self._is_resume_explained = False
+
+    @property
+    def lost_publishers(self) -> list[str]:
+        """Who published a stale topic and is gone from the graph, as `topic: node`."""
+        return [str(lost) for lost in self._lost.lost]
+
+    @property
+    def cut_off(self) -> str:
+        """The node that this process has been cut off from for too long, empty when there is none."""
+        return self._lost.find_cut_off(time.monotonic_ns())
+
+    def expect_server(self) -> None:
+        """Count only endpoints of a server that appear after this call."""
+        self._presence.expect()
+
+    def update(
+        self,
+        delivering: Collection[str],
+        lacks: Mapping[str, str],
+        unsubscribed: Collection[str],
+        absent: Mapping[str, str],
+    ) -> list[Effect]:
+        """Check the graph once; return the engine's effects.
+
+        delivering: sensor topics that have delivered. lacks: what the messages of others lack, in words.
+        unsubscribed: command topics without a controller. absent: why subscribed controllers get nothing, by
+        topic.
+        """
+        engine, handshake = self._engine, self._engine.handshake
+        self._topics.check_sensors(delivering, engine.cycle.sources, lacks)
+        self._check_publishers()
+        driving = handshake.open and not engine.paused
+        self._topics.check_controllers(unsubscribed, absent, driving=driving)
+        self._topics.check_inputs(self._missing_inputs())
+        self._explain_resume()
+        effects: list[Effect] = []
+        if not handshake.established:
+            effects += engine.take_rival(self._presence.has_duplicate(), time.monotonic_ns())
+        if handshake.session is not None:
+            effects += engine.take_presence(self._presence.check(handshake.server), time.monotonic_ns())
+        return effects
+
+    def publishers_of(self, topic: str) -> list[str]:
+        """Return the full names of the nodes that publish a topic, one for each publisher."""
+        infos = self._node.get_publishers_info_by_topic(self._node.resolve_topic_name(topic))
+        return sorted(map(full_name, infos)) or ["no node that the graph shows"]
+
+    def _check_publishers(self) -> None:
+        before, cycle = self._lost.lost, self._engine.cycle
+        self._lost.update(cycle.sources, cycle.stale_sources, self._find_publishers, time.monotonic_ns())
+        for lost in self._lost.lost:
+            if lost not in before:
+                self._node.get_logger().warning(
+                    f"{lost.topic}: {lost.node}, which published it, is gone from the graph: it has ended, "
+                    "or the link to it is dead, which remote-inference doctor tells"
+                )
+
+    def _find_publishers(self, topic: str) -> set[str]:
+        name = self._node.resolve_topic_name(topic)
+        publishers = self._node.get_publishers_info_by_topic(name)
+        return {full_name(one) for one in publishers if one.node_name != UNKNOWN_NODE}
+
+    def _missing_inputs(self) -> dict[str, str]:
+        """Return the contract's inputs that should be heard and are not, with what follows."""
+        engine = self._engine
+        missing = {
+            f"stops.{name}": "the robot does not resume before it is heard"
+            for name in engine.stops.never_received
+        }
+        if engine.misses_person(time.monotonic_ns()):
+            missing["takeover"] = "the fallback runs"
+        return missing
+
+    def _explain_resume(self) -> None:
+        """Log once how the operator resumes a robot that starts paused."""
+        if not self._engine.handshake.open or self._is_resume_explained:
+            return
+        self._is_resume_explained = True
+        if self._engine.paused:
+            service = f"{self._node.get_fully_qualified_name()}/resume"
+            self._node.get_logger().info(
+                f"session granted by {self._engine.handshake.server}, paused; to begin: "
+                f"ros2 service call {service} std_srvs/srv/Trigger, "
+                f"or remote-inference resume {self._node.get_namespace()}"
+            )

@@ -1,0 +1,301 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The robot's telemetry: ClientState and ExecutedAction from the engine's data."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from array import array
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticStatus
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from std_msgs.msg import Header
+
+from remote_inference.base.nodes.diagnostics import make_status, show_milliseconds
+from remote_inference.base.wire import float64_field
+from remote_inference.base.wire.arrays import bytes_field
+from remote_inference.base.wire.qos import DECISIONS_QOS, DECISIONS_TOPIC
+from remote_inference.msg import ClientState, Decisions, ExecutedAction
+from remote_inference.robot.decisions import DecisionEncoder
+from remote_inference.robot.engine import Engine
+from remote_inference.robot.journal import Journal
+from remote_inference.robot.nodes.control_loop import ControlLoop
+from remote_inference.robot.tick import Tick
+
+
+@dataclass(frozen=True)
+class ExecutedTick:
+    """One control tick on its way from the control thread to the topic."""
+
+    index: int
+    stamp_ns: int  # of the node's clock
+    episode_id: int
+    tick: Tick
+
+
+class ExecutedBacklog:
+    """Ticks on their way from the control thread to the worker; those that find no place are counted."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._ticks: deque[ExecutedTick] = deque()
+        self._told = 0
+        self.dropped = 0
+
+    def append(self, tick: ExecutedTick) -> None:
+        """Keep a tick, or count it as dropped. The control thread calls it."""
+        if len(self._ticks) < self._size:
+            self._ticks.append(tick)
+        else:
+            self.dropped += 1
+
+    def take(self) -> Iterator[ExecutedTick]:
+        """Remove and yield the ticks that are kept, oldest first."""
+        while self._ticks:
+            yield self._ticks.popleft()
+
+    def take_news(self) -> str:
+        """Return how many ticks were dropped, or an empty string when none were since the last call."""
+        dropped = self.dropped
+        if dropped == self._told:
+            return ""
+        new, self._told = dropped - self._told, dropped
+        return f"{new} control ticks are missing on remote_inference/executed, {dropped} since the start"
+
+
+def executed_message(executed: ExecutedTick, joint_names: Sequence[str]) -> ExecutedAction:
+    """Return one tick as a message. Without a source chunk, the age is NaN and the ids are empty."""
+    tick = executed.tick
+    message = ExecutedAction(
+        header=Header(stamp=time_message(executed.stamp_ns)),
+        tick=executed.index,
+        source=int(tick.source),
+        joint_names=list(joint_names),
+        episode_id=executed.episode_id,
+        action_age_s=tick.age_s,
+        interventions=list(tick.interventions),
+        shadow=tick.shadow,
+    )
+    if tick.command is not None:
+        message.action = float64_field(tick.command)
+    if tick.queued is not None:
+        source = tick.queued.source
+        message.session_id = source.session_id
+        message.seq_id = source.seq_id
+        message.step_index = tick.queued.step_index
+        message.row_fraction = tick.row_fraction
+        message.policy_version = source.policy_version
+    return message
+
+
+def state_message(
+    engine: Engine, control: ControlLoop, joint_names: Sequence[str], stamp: Time, now_ns: int
+) -> ClientState:
+    """Return the engine's state and counters at a monotonic instant as a message.
+
+    joint_names: those of the actions, by the robot.
+    """
+    session, latency, counters = engine.handshake.session, engine.cycle.latency, engine.counters
+    guard_counts = dict(engine.guard.counts)
+    state = ClientState(
+        header=Header(stamp=stamp),
+        state=int(engine.machine.state),
+        state_name=engine.machine.state.name,
+        cause=engine.machine.cause,
+        paused=engine.paused,
+        pause_cause=engine.pause_cause,
+        server=engine.handshake.server if session else "",
+        session_id=engine.session_id,
+        session_epoch=engine.handshake.epoch,
+        episode_id=engine.episode.id,
+        task=engine.episode.task,
+        policy_version=session.policy_fingerprint if session else "",
+        queue_length=len(engine.queue),
+        playback_left_s=engine.cycle.playback_left_s(now_ns),
+        latency_p50_ms=_milliseconds(latency.quantile_s(0.5)),
+        latency_p95_ms=_milliseconds(latency.quantile_s(0.95)),
+        delay_steps=engine.cycle.delay_steps,
+        stale_sources=list(engine.cycle.stale_sources),
+        requests=counters.requests,
+        chunks_merged=counters.chunks_merged,
+        chunks_dropped=counters.chunks_dropped,
+        chunks_rejected=counters.chunks_rejected,
+        request_timeouts=counters.request_timeouts,
+        reconnects=counters.reconnects,
+        guard_names=list(guard_counts),
+        guard_counts=array("Q", guard_counts.values()),
+        control_ticks=control.ticks,
+        late_ticks=control.late_ticks,
+        stop=engine.stops.latched,
+        taken_over=engine.taken_over,
+        shadow=engine.playback.shadow is not None,
+    )
+    if (shadow := engine.playback.shadow) is not None and (error := shadow.error).ticks:
+        state.shadow_ticks = error.ticks
+        state.shadow_names = list(joint_names)
+        state.shadow_error_mean = float64_field(error.mean)
+        state.shadow_error_max = float64_field(error.largest)
+    return state
+
+
+def _milliseconds(duration_s: float | None) -> float:
+    return math.nan if duration_s is None else duration_s * 1e3
+
+
+def time_message(stamp_ns: int) -> Time:
+    """Return nanoseconds since the epoch as a message."""
+    seconds, nanoseconds = divmod(stamp_ns, 1_000_000_000)
+    return Time(sec=seconds, nanosec=nanoseconds)
+
+
+# -- Publishes the engine's journal, from which a recorded run is replayed. For the worker's thread -----
+
+PERIOD_S = 0.25
+# Without a subscriber a message is larger, so that those which the middleware keeps for one reach back to the
+# node's start for minutes.
+LARGE = 32 * 1024  # [bytes]
+
+
+class DecisionLog:
+    """Encodes what the journal holds four times per second, and publishes it when somebody listens."""
+
+    def __init__(self, node: Node, journal: Journal) -> None:
+        self._clock = node.get_clock()
+        self._journal = journal
+        self._encoder = DecisionEncoder()
+        self._instance = random.getrandbits(64)
+        self._next_s = 0.0
+        self._data = bytearray()  # encoded, not published yet
+        self._first = self._count = 0  # entries of it
+        self.publisher: Publisher = node.create_publisher(Decisions, DECISIONS_TOPIC, DECISIONS_QOS)
+
+    def publish(self) -> None:
+        """Publish what is due."""
+        now_s = time.monotonic()
+        if now_s < self._next_s:
+            return
+        self._next_s = now_s + PERIOD_S
+        self._encode()
+        if len(self._data) >= LARGE or self.publisher.get_subscription_count():
+            self._send()
+
+    def finish(self) -> None:
+        """Publish the rest."""
+        self._encode()
+        self._send()
+
+    def _encode(self) -> None:
+        first, entries = self._journal.take()
+        if first != self._first + self._count:  # some were dropped: a message holds none beside a gap
+            self._send()
+            self._first = first
+        self._data += self._encoder.encode(entries)
+        self._count += len(entries)
+
+    def _send(self) -> None:
+        if not self._count:
+            return
+        stamp = self._clock.now().to_msg()
+        message = Decisions(
+            header=Header(stamp=stamp),
+            instance=self._instance,
+            first=self._first,
+            count=self._count,
+            data=bytes_field(self._encoder.seal(self._data)),
+        )
+        self.publisher.publish(message)
+        self._first, self._count = self._first + self._count, 0
+        self._data.clear()
+
+
+# -- The robot's status on /diagnostics -----------------------------------------------------------------
+
+# RECONNECTING is an error only once the queue is drained.
+ROBOT_LEVELS: Mapping[int, bytes] = {
+    ClientState.CONNECTING: DiagnosticStatus.WARN,
+    ClientState.STREAMING: DiagnosticStatus.OK,
+    ClientState.DEGRADED: DiagnosticStatus.WARN,
+    ClientState.STALLED: DiagnosticStatus.ERROR,
+    ClientState.RECONNECTING: DiagnosticStatus.ERROR,
+    ClientState.DEAD: DiagnosticStatus.ERROR,
+}
+
+
+def robot_diagnostic(
+    state: ClientState,
+    hardware_id: str,
+    goals: Mapping[str, str] | None = None,
+    absent: Iterable[str] = (),
+) -> DiagnosticStatus:
+    """Return the robot's status by its safety state: at least WARN when it is paused or lacks a sensor.
+
+    goals: what became of those of each action server. absent: why controllers do not hear, in words.
+
+    A robot that an operator has paused is an ERROR only when DEAD, for the pause is intended. One that a stop
+    input stopped is an ERROR.
+    """
+    level, message = ROBOT_LEVELS[state.state], f"{state.state_name}: {state.cause}"
+    if state.state == ClientState.RECONNECTING and state.queue_length:
+        level = DiagnosticStatus.WARN
+    if state.stale_sources:
+        level = max(level, DiagnosticStatus.WARN)
+        message += f"; waits for {', '.join(state.stale_sources)}"
+    if state.implausible:
+        level, message = max(level, DiagnosticStatus.WARN), f"{message}; not believed: {state.implausible}"
+    for found in absent:
+        level, message = max(level, DiagnosticStatus.WARN), f"{message}; {found}"
+    if state.taken_over:
+        level, message = max(level, DiagnosticStatus.WARN), f"taken over by a person; {message}"
+    if state.injected_fault:
+        level, message = (
+            max(level, DiagnosticStatus.WARN),
+            f"injected fault ({state.injected_fault}); {message}",
+        )
+    if state.shadow:
+        message = f"shadow mode; {message}"
+    if state.stop:
+        level, message = DiagnosticStatus.ERROR, f"stopped by {state.stop}; {message}"
+    elif state.paused and state.state != ClientState.DEAD:
+        why = f": {state.pause_cause}" if state.pause_cause else ""
+        level, message = DiagnosticStatus.WARN, f"paused{why}; {message}"
+    guard_counts = zip(state.guard_names, state.guard_counts, strict=True)
+    values = {
+        "state": state.state_name,
+        "cause": state.cause,
+        "paused": str(state.paused).lower(),
+        "pause_cause": state.pause_cause,
+        "stop": state.stop,
+        "taken_over": str(state.taken_over).lower(),
+        "shadow": str(state.shadow).lower(),
+        "injected_fault": state.injected_fault,
+        "server": state.server,
+        "session_id": state.session_id,
+        "policy_version": state.policy_version,
+        "latency_p50_ms": show_milliseconds(state.latency_p50_ms),
+        "latency_p95_ms": show_milliseconds(state.latency_p95_ms),
+        "playback_left_s": f"{state.playback_left_s:.2f}",
+        "stale_sources": ", ".join(state.stale_sources),
+        "implausible": state.implausible,
+        "requests": str(state.requests),
+        "request_timeouts": str(state.request_timeouts),
+        "chunks_rejected": str(state.chunks_rejected),
+        "reconnects": str(state.reconnects),
+        "control_ticks": str(state.control_ticks),
+        "late_ticks": str(state.late_ticks),
+        **{f"guard_{name}": str(count) for name, count in guard_counts},
+        **{
+            f"shadow_error_{name}": f"mean {mean:.4f}, max {largest:.4f}"
+            for name, mean, largest in zip(
+                state.shadow_names, state.shadow_error_mean, state.shadow_error_max, strict=True
+            )
+        },
+        **{f"goals_{name}": found for name, found in (goals or {}).items()},
+    }
+    return make_status(level, message, hardware_id, values)

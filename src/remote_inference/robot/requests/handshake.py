@@ -1,0 +1,363 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The robot's side of a session: which server, the handshake's steps, and what ends the session."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from remote_inference.base.admission import (
+    CAMERAS_REJECTION,
+    NAME_REJECTION,
+    OCCUPIED_REJECTIONS,
+    FatalMismatch,
+    check_reply,
+    choose_images,
+    make_offer,
+)
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.exchange import SessionReply, StatusReply
+from remote_inference.base.tags import parse_tags
+from remote_inference.robot.config import RobotConfig, to_ns
+from remote_inference.robot.requests.server_list import DuplicateServers, Invitations, ServerList
+from remote_inference.robot.requests.timing import Timing, find_timing_problem, find_timing_warnings
+from remote_inference.robot.safety.effects import (
+    CloseSession,
+    Effect,
+    GetStatus,
+    Inform,
+    OpenSession,
+    Warn,
+)
+
+UNLISTED_MAX = 3  # statuses in a row: one from before the session does not list it either
+DUPLICATE_WARNING_NS = 10_000_000_000  # between two warnings
+INVITATION_JITTER_S = 0.2  # 300 robots then ask for 3 sessions in 2 ms, which a server grants as fast
+DISCOVERY_NS = 5_000_000_000  # of discovery: until then a silent server is not worth a warning
+
+
+class Phase(Enum):
+    """Steps of the handshake, in order."""
+
+    WAITING = "waiting"  # until the pause between attempts is over
+    CHECKING = "checking"  # get_status is called
+    OPENING = "opening"  # open_session is called
+    MATCHING = "matching"  # session granted, endpoints not matched both ways yet
+    OPEN = "open"
+
+
+# What a server did not do in time.
+MISSED = {
+    Phase.CHECKING: "did not answer get_status",
+    Phase.OPENING: "did not answer open_session",
+    Phase.MATCHING: "granted a session, but its topics for this robot were not seen",
+}
+
+
+@dataclass(frozen=True)
+class _Step:
+    """The step of the handshake that is under way. Times are monotonic [ns].
+
+    begin_ns: when it began. repeat_ns: when get_status is called a second time. due_ns: when the pause
+    between attempts is over, or the step's deadline has passed.
+    """
+
+    phase: Phase = Phase.WAITING
+    begin_ns: int = 0
+    repeat_ns: int = 0
+    due_ns: int = 0
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """What is known of the session that was asked for last, from the answer to get_status on.
+
+    round_trip_ns: of the shorter call. response_s: time that the server needs for a chunk. is_delivering: it
+    has delivered a chunk. is_listed: the server's status has named it. unlisted: statuses that did not.
+    """
+
+    round_trip_ns: int = 0
+    response_s: float = 0.0
+    is_delivering: bool = False
+    is_listed: bool = False
+    unlisted: int = 0
+
+
+class Handshake:
+    """Opens a session and watches it. Each method returns effects, or why the session is lost."""
+
+    def __init__(
+        self, contract: Contract, config: RobotConfig, client: str, robot_namespace: str, seed: int | None
+    ) -> None:
+        """Build the handshake of the node `client`. `seed` fixes the backoff's jitter."""
+        self._rng = rng = random.Random(seed)
+        self._invitations = Invitations()
+        self._duplicate_servers = DuplicateServers()
+        self._contract = contract
+        self._config = config
+        self._timeout_ns = to_ns(config.service_timeout_s)  # of each step
+        self._base_offer = make_offer(
+            contract,
+            client=client,
+            client_instance_id=secrets.token_hex(6),
+            robot_namespace=robot_namespace,
+            wants_rtc=config.merge_mode != "append",
+            tags=parse_tags(config.tags),
+            accepts_weight_updates=config.accept_weight_updates,
+        )
+        self._servers = ServerList(
+            config.servers, config.reconnect_initial_backoff_s, config.reconnect_max_backoff_s, rng
+        )
+        self._step = _Step()
+        self._attempt = _Attempt()
+        self._matched = False  # endpoints of the server and of this robot, both ways
+        self._first_fingerprint: str | None = None
+        self._has_duplicate = False
+        self._next_warning_ns = 0
+        self._quiet_until_ns = 0  # set by the first attempt
+        self._remarks: dict[str, set[Effect]] = {}  # that were made, by instance of the server
+        self.offer = self._base_offer  # offer to the server in use
+        self.session: SessionReply | None = None
+        self.established = False  # true once a session has been open
+
+    @property
+    def server(self) -> str:
+        """The server in use or tried next."""
+        return self._servers.current
+
+    @property
+    def phase(self) -> Phase:
+        """The step that is under way."""
+        return self._step.phase
+
+    @property
+    def open(self) -> bool:
+        return self.phase is Phase.OPEN
+
+    @property
+    def epoch(self) -> int:
+        """How many sessions were asked for so far."""
+        return self.offer.session_epoch
+
+    @property
+    def duplicate_node(self) -> str:
+        """The duplicate that must end first, in words; empty without one, or once this node had a session."""
+        waits = self._has_duplicate and not self.established
+        return f"another node is called {self._base_offer.client}" if waits else ""
+
+    @property
+    def expected_latency_s(self) -> float:
+        """What the first answer may take: the round trip of the handshake, and the server's own time."""
+        return self._attempt.round_trip_ns / 1e9 + self._attempt.response_s
+
+    # -- what the node reports -----------------------------------------------------------------------------
+
+    def take_status_reply(
+        self, server: str, reply: StatusReply | None, task: str, now_ns: int
+    ) -> list[Effect]:
+        """Handle the answer to GetStatus; None when the server is silent."""
+        if self.phase is not Phase.CHECKING or server != self.server:
+            return []
+        if reply is None or not reply.accepting:
+            self._fail(now_ns)
+            if reply is not None:
+                self._invitations.answer(server)
+                return [Warn(f"server {server} accepts no sessions")]
+            return [] if now_ns < self._quiet_until_ns else [Warn(f"server {server} is silent")]
+        self._attempt = _Attempt(now_ns - self._step.begin_ns, reply.response_s)
+        self._enter(Phase.OPENING, now_ns)
+        images = choose_images(self._base_offer.images, reply.image_features)
+        self.offer = replace(self._base_offer, session_epoch=self.epoch + 1, task=task, images=images)
+        return [OpenSession(server, self.offer)]
+
+    def take_session_reply(
+        self, server: str, epoch: int, reply: SessionReply | None, now_ns: int
+    ) -> list[Effect]:
+        """Handle a server's answer to the OpenSession of an epoch; None when the server is silent.
+
+        Raises FatalMismatch when the answer violates the contract; `close_unused` then ends what it opened.
+        """
+        if epoch != self.epoch or self.phase is not Phase.OPENING:
+            return self.close_unused(server, reply)  # granted after we gave up
+        if reply is None:
+            self._fail(now_ns)
+            return [Warn(f"server {server} does not answer open_session")]
+        self._invitations.answer(server, session_in_the_way=reply.rejection in OCCUPIED_REJECTIONS)
+        if self.established and reply.rejection == NAME_REJECTION:
+            raise FatalMismatch("another process has taken this robot over")
+        fingerprint = None if self._config.accept_new_policy else self._first_fingerprint
+        # Cameras chosen for a policy that has been exchanged since: the next offer fits the new one.
+        outdated = reply.rejection == CAMERAS_REJECTION and self._unused_images()
+        if not outdated:
+            check_reply(self.offer, reply, fingerprint)
+        if not reply.accepted:
+            self._fail(now_ns)
+            return [Warn(f"server {server} refuses ({reply.rejection}): {reply.message}")]
+        if problem := find_timing_problem(self._timing(reply)):
+            raise FatalMismatch(problem)
+        self._first_fingerprint = self._first_fingerprint or reply.policy_fingerprint
+        self.session = reply
+        round_trip_ns = min(self._attempt.round_trip_ns, now_ns - self._step.begin_ns)
+        self._attempt = replace(self._attempt, round_trip_ns=round_trip_ns)
+        self._enter(Phase.MATCHING, now_ns)
+        return self._remark(server, reply)
+
+    @staticmethod
+    def close_unused(server: str, reply: SessionReply | None) -> list[Effect]:
+        """End a granted session that will not be used, so that it does not occupy the server."""
+        if reply is None or not reply.accepted:
+            return []
+        return [CloseSession(server, reply.session_id, reply.session_token)]
+
+    def take_presence(self, matched: bool) -> str:
+        """Note whether the server in use is matched with our endpoints both ways."""
+        lost = self._matched and not matched and self.open
+        self._matched = matched
+        return "server's presence lost" if lost else ""
+
+    def take_invitation(
+        self, server: str, instance_id: str, accepting: bool, now_ns: int, sessions: Iterable[str]
+    ) -> None:
+        """Note a status of any server: one that accepts this robot again ends the pause between attempts.
+
+        Not at the same instant for every robot of a fleet: all of them receive the status.
+        """
+        if not self._invitations.note_status(server, instance_id, accepting, now_ns, sessions):
+            return
+        due_ns = now_ns + int(self._rng.uniform(0.0, INVITATION_JITTER_S) * 1e9)
+        if self.phase is Phase.WAITING and due_ns < self._step.due_ns:
+            self._servers.take(server)
+            self._wait_until(due_ns)
+
+    def take_server_status(self, server: str, instance_id: str, sessions: tuple[str, ...]) -> str:
+        """Handle a ServerStatus; return why the session is lost, or an empty string."""
+        if self.session is None or not self.open or server != self.server:
+            return ""
+        if instance_id != self.session.server_instance_id:
+            return "" if self._duplicate_servers.include(server, instance_id) else "server restarted"
+        if self.session.session_id in sessions:
+            self._attempt = replace(self._attempt, is_listed=True)
+            return ""
+        self._attempt = replace(self._attempt, unlisted=self._attempt.unlisted + 1)
+        if self._attempt.is_listed or self._attempt.unlisted >= UNLISTED_MAX:
+            return "server closed the session"
+        return ""
+
+    def note_sender(self, server: str, instance_id: str, now_ns: int) -> list[Effect]:
+        """Note the sender of a ServerStatus; return a warning of two servers with one name, if it is due.
+
+        An instance that sends again was not replaced: their statuses then no longer end a session.
+        """
+        return self._duplicate_servers.note_sender(server, instance_id, now_ns)
+
+    def take_delivery(self) -> None:
+        """Note a chunk: when a session that has delivered is lost, the next attempt needs no pause."""
+        self._attempt = replace(self._attempt, is_delivering=True)
+        self._servers.succeed()
+
+    def take_latency(self, latency_s: float) -> list[Effect]:
+        """Return warnings of a known latency: the robot may have to wait for each answer."""
+        assert self.session is not None, "answers come in a session"
+        return [Warn(text) for text in find_timing_warnings(self._timing(self.session, latency_s))]
+
+    def note_duplicate(self, present: bool, now_ns: int) -> list[Effect]:
+        """Note whether another node of this name is alive: two must never command one robot.
+
+        A node that has had a session stays; a second node waits until the other one is gone.
+        """
+        appeared = present and not self._has_duplicate
+        self._has_duplicate = present
+        if not self.duplicate_node or (not appeared and now_ns < self._next_warning_ns):
+            return []
+        self._next_warning_ns = now_ns + DUPLICATE_WARNING_NS
+        effects = self.close()
+        if appeared:
+            self._fail(now_ns)
+        return [*effects, Warn(f"{self.duplicate_node}: waiting until it is gone")]
+
+    # -- time ----------------------------------------------------------------------------------------------
+
+    def advance(self, now_ns: int) -> list[Effect]:
+        """Begin the step of the handshake that is due."""
+        if self.phase is Phase.MATCHING and self._matched:
+            self._enter(Phase.OPEN, now_ns)
+            self.established = True
+            return []
+        if self.open or self.duplicate_node:
+            return []
+        if now_ns < self._step.due_ns:
+            return self._repeat_get_status(now_ns)
+        if self.phase is Phase.WAITING:
+            self._quiet_until_ns = self._quiet_until_ns or now_ns + DISCOVERY_NS
+            self._enter(Phase.CHECKING, now_ns)
+            return [GetStatus(self.server)]
+        server, phase = self.server, self.phase
+        close = self.close()
+        self._fail(now_ns)
+        timeout = f"within {self._config.service_timeout_s:g} s"
+        return [*close, Warn(f"server {server} {MISSED[phase]} {timeout}")]
+
+    def lose(self, now_ns: int, *, move_on: bool) -> list[Effect]:
+        """Give the session up and begin a new handshake, with the next server of the list if `move_on`.
+
+        A session that never delivered counts as a failed attempt; after others the next begins at once.
+        """
+        close = self.close()
+        self._matched = False
+        if not self._attempt.is_delivering:
+            self._fail(now_ns)
+            return close
+        if move_on:
+            self._servers.move_on()
+        self._wait_until(now_ns)
+        return close
+
+    def close(self) -> list[Effect]:
+        """End the session, if there is one."""
+        session, self.session = self.session, None
+        return [CloseSession(self.server, session.session_id, session.session_token)] if session else []
+
+    def _repeat_get_status(self, now_ns: int) -> list[Effect]:
+        """Call get_status a second time, half-way to its deadline: it only reads.
+
+        Under Zenoh, a server may answer before it has discovered the robot, and such an answer is lost.
+        """
+        if self.phase is not Phase.CHECKING or now_ns < self._step.repeat_ns:
+            return []
+        self._step = replace(self._step, repeat_ns=self._step.due_ns)  # and no third time
+        return [GetStatus(self.server)]
+
+    def _remark(self, server: str, reply: SessionReply) -> list[Effect]:
+        """Return the remarks on a new session, each once for each instance of the server."""
+        remarks: list[Effect] = [Warn(f"server {server}: {text}") for text in reply.warnings]
+        remarks += [Warn(text) for text in find_timing_warnings(self._timing(reply))]
+        topics = self._contract.camera_topics
+        for image in self._unused_images():
+            unused = f"the policy does not use {image}: nothing of {topics[image]} is sent or waited for"
+            remarks.append(Inform(f"server {server}: {unused}"))
+        made = self._remarks.setdefault(reply.server_instance_id, set())
+        new = [remark for remark in remarks if remark not in made]
+        made.update(new)
+        return new
+
+    def _timing(self, reply: SessionReply, latency_s: float | None = None) -> Timing:
+        return Timing.of(self._config, self._contract, reply.chunk_size, rtc=reply.rtc, latency_s=latency_s)
+
+    def _unused_images(self) -> list[str]:
+        """Return the robot's cameras that the offer leaves out."""
+        offered = {image.name for image in self.offer.images}
+        return [image.name for image in self._base_offer.images if image.name not in offered]
+
+    def _enter(self, phase: Phase, now_ns: int) -> None:
+        self._step = _Step(phase, now_ns, now_ns + self._timeout_ns // 2, now_ns + self._timeout_ns)
+
+    def _fail(self, now_ns: int) -> None:
+        """Go on with the next server, after a pause when all of them have failed."""
+        self._wait_until(now_ns + self._servers.fail())
+
+    def _wait_until(self, due_ns: int) -> None:
+        self._step = _Step(due_ns=due_ns)

@@ -1,0 +1,390 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The last gate before the motor: finite values, joint limits and velocity limits, in this order.
+
+And how far joints may be from their last command: drives that are off show there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from remote_inference.base.contract.action_bounds import JointLimit
+from remote_inference.base.contract.actions import Actions
+from remote_inference.base.policy import Float32Array
+from remote_inference.robot.action_masks import ActionMasks
+from remote_inference.robot.command import BoolArray, Float64Array
+from remote_inference.robot.pose_geometry import PoseRule
+from remote_inference.robot.safety.rate_limit import limit_rate
+
+# -- Switches among the actions: closed or opened by a number, with two thresholds, and not too often ----
+
+
+class SwitchRule:
+    """Says for each switch whether a number closes it, opens it or leaves it; other actions pass as they are.
+
+    A switch is commanded its `min` (open) or its `max` (closed), and nothing else.
+    """
+
+    def __init__(self, actions: Actions, masks: ActionMasks) -> None:
+        limits = [actions.limit_of(name) for name in actions.names]
+        self.places = masks.is_switch
+        self.exist = bool(self.places.any())
+        self._open = np.array([limit.min for limit in limits])
+        self._closed = np.array([limit.max for limit in limits])
+        self._closes = np.array(
+            [math.inf if one.closes_above is None else one.closes_above for one in limits]
+        )
+        self._opens = np.array([-math.inf if one.opens_below is None else one.opens_below for one in limits])
+        # Before its first command a switch goes to the nearer side: to command nothing is no choice.
+        halves = [(one.closes_above or 0.0) + (one.opens_below or 0.0) for one in limits]
+        self._middle = 0.5 * np.array(halves)
+
+    def decide(
+        self, action: Float64Array, last: Float64Array | None, settling: BoolArray | None
+    ) -> tuple[Float64Array, bool]:
+        """Return the action `[action_dim]` with its switches closed or opened, and whether a change waits.
+
+        last: the last command, NaN for switches without one. settling: mask of those that must not change.
+        """
+        nearer = np.where(action >= self._middle, self._closed, self._open)
+        stays = nearer if last is None else np.where(np.isfinite(last), last, nearer)
+        wanted = np.where(
+            action > self._closes, self._closed, np.where(action < self._opens, self._open, stays)
+        )
+        waits = np.zeros_like(self.places) if settling is None else settling & (wanted != stays)
+        wanted = np.where(waits & self.places, stays, wanted)
+        return np.where(self.places, wanted, action), bool((waits & self.places).any())
+
+
+# Rules as they appear in ClientState.guard_names and ExecutedAction.interventions.
+AGE = "age"  # source observation older than max_action_age_s
+NON_FINITE = "non_finite"  # NaN or infinity; a chunk with one is rejected whole
+SHAPE = "shape"  # chunk with another number of rows than the session agreed on
+DIMENSION = "dimension"  # chunk with another number of columns than the contract's actions
+SENSOR_AGE = "sensor_age"  # a source fell silent, or no fresh position to step from
+FOLLOWING_ERROR = "following_error"  # a joint does not follow its commands
+JOINT_LIMIT = "joint_limit"
+VELOCITY_LIMIT = "velocity_limit"
+DWELL = "dwell"  # a switch has changed a moment ago
+ORIENTATION = "orientation"  # a quaternion too short to say one
+IMPLAUSIBLE = "implausible"  # a measurement where its joint cannot have moved to
+RULES = (
+    AGE,
+    NON_FINITE,
+    SHAPE,
+    DIMENSION,
+    SENSOR_AGE,
+    FOLLOWING_ERROR,
+    JOINT_LIMIT,
+    VELOCITY_LIMIT,
+    DWELL,
+    ORIENTATION,
+    IMPLAUSIBLE,
+)
+ROUNDING = 1e-6  # a float32 action at a limit may lie this far beyond it; corrected, but no intervention
+# By default a joint may be as far from its command as it gets at max_velocity in this time [s]: four times as
+# far as the joints of the belt arm ever lag (0.06 s).
+LAG_S = 0.25
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A checked action `[action_dim]`, None when refused, and the rules that altered or refused it."""
+
+    action: Float64Array | None
+    interventions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """Actions `[rows, action_dim]` as the guard will pass them.
+
+    altered: the rules that will alter some rows, each with the mask `[rows]` of these. asked: the actions
+    before the guard. velocity_scale: with which they were checked.
+    """
+
+    actions: Float64Array
+    altered: tuple[tuple[str, BoolArray], ...] = ()
+    asked: Float64Array = field(default_factory=lambda: np.empty((0, 0)))
+    velocity_scale: float = 1.0
+
+    @classmethod
+    def none(cls) -> Foreseen:
+        return cls(np.empty((0, 0)))
+
+    def rules_of(self, begin: int, end: int) -> list[str]:
+        """Return the rules that alter the rows from `begin` to before `end`, each once for a row."""
+        return [rule for rule, mask in self.altered for _ in range(int(mask[begin:end].sum()))]
+
+    def after_first(
+        self, asked: Float64Array, reference: Float64Array, velocity_scale: float
+    ) -> Foreseen | None:
+        """Return what was found for the actions after the first one; None where these are others.
+
+        The guard finds the same for them again: it checks each action from the one before it.
+        """
+        rows = slice(1, 1 + len(asked))
+        is_same = (
+            velocity_scale == self.velocity_scale
+            and len(self.actions) > 0
+            and np.array_equal(reference, self.actions[0])
+            and np.array_equal(asked, self.asked[rows])
+        )
+        if not is_same:
+            return None
+        altered = tuple((rule, mask[rows]) for rule, mask in self.altered)
+        return Foreseen(self.actions[rows], altered, self.asked[rows], velocity_scale)
+
+
+class Guard:
+    """Checks chunks on arrival and each action against the contract; counts what was refused or altered."""
+
+    def __init__(self, actions: Actions, period_s: float) -> None:
+        limits = [actions.limit_of(name) for name in actions.names]
+        self.masks = ActionMasks.of(actions)
+        """Of the actions by kind, for all that treats them by it."""
+        self._min = np.array([limit.min for limit in limits])
+        self._max = np.array([limit.max for limit in limits])
+        self._max_velocity = np.array([limit.fastest for limit in limits])
+        self._max_step = self._max_velocity * period_s
+        self._policy_dim = actions.unit_map.policy_dim
+        self._period_s = period_s
+        self._is_velocity = self.masks.is_velocity
+        self._switches = SwitchRule(actions, self.masks)
+        self._poses = PoseRule(actions, self.masks.poses, period_s)
+        self.needs_position = bool(self.masks.holds.any())
+        """Whether the first step is bounded from the measured position or pose."""
+        self.counts: Counter[str] = Counter(dict.fromkeys(RULES, 0))
+
+    def check_chunk(self, chunk_size: int, **spaces: Float32Array) -> str:
+        """Check a chunk's arrays `[chunk_size, policy_dim]` by name; return the first problem or ''."""
+        for space, rows in spaces.items():
+            expected = (chunk_size, self._policy_dim)
+            if rows.shape != expected:
+                self.counts[DIMENSION if rows.shape[1:] != expected[1:] else SHAPE] += 1
+                return f"{space}: found shape {list(rows.shape)}, expected {list(expected)}"
+            if not np.isfinite(rows).all():
+                self.counts[NON_FINITE] += 1
+                row, column = np.argwhere(~np.isfinite(rows))[0]
+                return f"{space}[{row}, {column}]: found {rows[row, column]}, expected finite values"
+        return ""
+
+    def check(
+        self,
+        action: Float64Array,
+        reference: Float64Array | None,
+        *,
+        velocity_scale: float = 1.0,
+        settling: BoolArray | None = None,
+    ) -> Guarded:
+        """Return one action `[action_dim]` within the limits. Nothing counts.
+
+        reference: the last command, or the measured position before the first; None when neither is known.
+        A position may differ from it by `max_velocity * period`, and a pose along its line and its arc; an
+        action with either is refused without a reference. An effort is bounded in the same way, from zero
+        before the first. A velocity is bounded by `max_velocity` itself. A switch is closed or opened; its
+        reference is NaN before its first command.
+        velocity_scale: fraction of `max_velocity` that is allowed now.
+        settling: mask `[action_dim]` of switches that must not change yet; None: none.
+        """
+        is_known = reference is None or (np.isfinite(reference) | self._switches.places).all()
+        if not (np.isfinite(action).all() and is_known):
+            return Guarded(None, (NON_FINITE,))
+        if reference is None and self.needs_position:
+            return Guarded(None, (SENSOR_AGE,))
+        interventions = []
+        start = np.zeros_like(action) if reference is None else reference
+        if self._switches.exist:
+            action, waits = self._switches.decide(action, reference, settling)
+            interventions += [DWELL] if waits else []
+            start = np.where(self._switches.places, action, start)  # no velocity limit
+        if self._poses.exist:
+            unified = self._poses.unify(action, start)
+            if unified is None:
+                return Guarded(None, (ORIENTATION,))
+            action, start = unified
+        safe = np.clip(action, self._min, self._max)
+        if (np.abs(safe - action) > ROUNDING).any():
+            interventions.append(JOINT_LIMIT)
+        slow = self._limit_step(safe, start, velocity_scale)
+        if self._poses.exist:
+            slow = self._poses.limit_step(safe, start, slow, velocity_scale)
+        if (np.abs(slow - safe) > ROUNDING).any():
+            interventions.append(VELOCITY_LIMIT)
+        return Guarded(slow, tuple(interventions))
+
+    def foresee(
+        self,
+        actions: Float64Array,
+        reference: Float64Array,
+        *,
+        velocity_scale: float = 1.0,
+        known: Foreseen | None = None,
+    ) -> Foreseen:
+        """Return actions `[rows, action_dim]` as `check` will pass them, one after another.
+
+        Ends before the first row that it will refuse. Switches stay as in `reference`: they change in their
+        own ticks alone. known: what the tick before has found, of which the rest may still hold.
+        """
+        found = known.after_first(actions, reference, velocity_scale) if known is not None else None
+        if found is None:
+            found = self._foresee(actions, reference, velocity_scale)
+            found = replace(found, asked=actions, velocity_scale=velocity_scale)
+        return found
+
+    def _foresee(self, actions: Float64Array, reference: Float64Array, velocity_scale: float) -> Foreseen:
+        is_finite = np.isfinite(actions)
+        if not is_finite.all():
+            actions = actions[: int(np.argmin(is_finite.all(axis=1)))]
+        if self._switches.exist:
+            actions = np.where(self._switches.places, reference, actions)
+        if self._poses.exist:  # the step of a pose is no matter of single columns
+            return self._foresee_in_turn(actions, reference, velocity_scale)
+        safe = np.clip(actions, self._min, self._max)
+        slow = self._limit_steps(safe, reference, velocity_scale)
+        beyond, fast = _find_altered(actions, safe), _find_altered(safe, slow)
+        return Foreseen(slow, ((JOINT_LIMIT, beyond), (VELOCITY_LIMIT, fast)))
+
+    def _limit_steps(
+        self, actions: Float64Array, reference: Float64Array, velocity_scale: float
+    ) -> Float64Array:
+        """Return actions `[rows, action_dim]` whose steps are within limits, each from the one before."""
+        max_step = velocity_scale * self._max_step
+        slow: Float64Array = actions
+        if self._is_velocity.any():
+            bound = velocity_scale * self._max_velocity
+            slow = np.where(self._is_velocity, np.clip(actions, -bound, bound), actions)
+        steps = np.abs(np.diff(slow, axis=0, prepend=reference[np.newaxis]))
+        is_fast = (steps > max_step).any(axis=0) & ~self._is_velocity
+        if not is_fast.any():
+            return slow
+        slow = slow.copy()
+        slow[:, is_fast] = limit_rate(slow[:, is_fast], reference[is_fast], max_step[is_fast])
+        return slow
+
+    def _foresee_in_turn(
+        self, actions: Float64Array, reference: Float64Array, velocity_scale: float
+    ) -> Foreseen:
+        safe = np.empty_like(actions)
+        altered: list[tuple[str, ...]] = []
+        for row, action in enumerate(actions):
+            limited = self.check(action, reference, velocity_scale=velocity_scale)
+            if limited.action is None:  # rows that are not finite are cut off before: an orientation
+                break
+            safe[row] = reference = limited.action
+            altered.append(limited.interventions)
+        rules = sorted({rule for interventions in altered for rule in interventions})
+        masks = ((rule, np.array([rule in interventions for interventions in altered])) for rule in rules)
+        return Foreseen(safe[: len(altered)], tuple(masks))
+
+    def approach(
+        self, target: Float64Array, reference: Float64Array, velocity_scale: float
+    ) -> Float64Array | None:
+        """Return the step `[action_dim]` from a reference towards a target; None when one step gets there.
+
+        Within the limits of `check`. velocity_scale: as of `check`.
+        """
+        guarded = self.check(target, reference, velocity_scale=velocity_scale)
+        return guarded.action if VELOCITY_LIMIT in guarded.interventions else None
+
+    def way_s(self, begin: Float64Array, end: Float64Array) -> float:
+        """Return the time [s] in which positions and poses get from one point to another within the limits.
+
+        Both `[action_dim]`; NaN counts for no way.
+        """
+        times_s = np.abs(end - begin)[self.masks.is_position] / self._max_velocity[self.masks.is_position]
+        longest_s = float(np.nanmax(times_s, initial=0.0))
+        unified = self._poses.unify(end, begin) if self._poses.exist and np.isfinite(begin).all() else None
+        return longest_s if unified is None else max(longest_s, self._poses.way_s(unified[1], unified[0]))
+
+    def refuse(self, rule: str, refused: int = 1) -> None:
+        """Count the actions that a rule outside of `check` refused."""
+        self.counts[rule] += refused
+
+    def _limit_step(
+        self, action: Float64Array, reference: Float64Array, velocity_scale: float
+    ) -> Float64Array:
+        max_step = velocity_scale * self._max_step
+        low, high = reference - max_step, reference + max_step
+        if self._is_velocity.any():
+            bound = velocity_scale * self._max_velocity
+            low, high = np.where(self._is_velocity, -bound, low), np.where(self._is_velocity, bound, high)
+        return np.clip(action, low, high)
+
+
+class FollowingBounds:
+    """The following errors that a contract allows. A pose counts as one, by its distance and its angle."""
+
+    def __init__(self, actions: Actions, masks: ActionMasks, period_s: float) -> None:
+        limits = [actions.limit_of(name) for name in actions.names]
+        speeds = [limit.max_velocity or 0.0 for limit in limits]  # 0: of a switch, which follows always
+        self._max_velocity = np.array(speeds)
+        self._bound = np.array([_bound(limit) for limit in limits])
+        self._least_move = self._max_velocity * period_s
+        self._poses = masks.poses
+        self._is_pose = masks.is_pose
+        self._period_s = period_s
+        poses = actions.poses.values()
+        # Of the poses, `[2, poses]`: [m/s] and [rad/s], [m] and [rad].
+        fastest = [(pose.max_velocity, pose.max_angular_velocity) for pose in poses]
+        self._speeds = np.array(fastest).reshape(-1, 2).T
+        said = [(pose.max_following_error, pose.max_following_angle) for pose in poses]
+        bounds = np.array(said, np.float64).reshape(-1, 2).T  # NaN where it is left out
+        self._bounds = np.where(np.isnan(bounds), LAG_S * self._speeds, bounds)
+
+    def find_lost(
+        self, command: Float64Array, measured: Float64Array, led: BoolArray, ages_s: Float64Array
+    ) -> BoolArray:
+        """Return the mask of those of `led` that are too far from their command, all `[action_dim]`.
+
+        measured: each so long ago as `ages_s` says, NaN of one of which nothing is known. Quaternions of both
+        have the length 1.
+        """
+        lost: BoolArray = led & (np.abs(command - measured) > self._bound + self._max_velocity * ages_s)
+        if self._poses.exist:
+            ages_s = ages_s[self._poses.columns].max(axis=1)
+            apart = self._are_apart(command, measured, ages_s, self._bounds)
+            lost = np.where(self._is_pose, led & apart, lost)
+        return lost
+
+    def find_moved(self, begin: Float64Array, measured: Float64Array) -> BoolArray:
+        """Return the mask `[action_dim]` of what has moved by more than a step."""
+        moved: BoolArray = np.abs(measured - begin) > self._least_move
+        if self._poses.exist:
+            moved = np.where(self._is_pose, self._are_apart(begin, measured, self._period_s), moved)
+        return moved
+
+    def _are_apart(
+        self,
+        begin: Float64Array,
+        end: Float64Array,
+        times_s: Float64Array | float,
+        bounds: Float64Array | float = 0.0,
+    ) -> BoolArray:
+        """Return the columns of poses that are farther apart than bounds, and times at their speeds, allow.
+
+        times_s: `[poses]`. bounds: `[2, poses]` [m] and [rad].
+        """
+        allowed = bounds + self._speeds * times_s
+        far = self._poses.distances(begin, end) > allowed[0]
+        turned = self._poses.angles(begin, end) > allowed[1]
+        return self._poses.spread(far | turned, len(begin))
+
+
+def _bound(limit: JointLimit) -> float:
+    if limit.max_following_error == "off":
+        return np.inf
+    return limit.max_following_error or LAG_S * limit.fastest
+
+
+def _find_altered(before: Float64Array, after: Float64Array) -> BoolArray:
+    """Return the mask `[rows]` of actions `[rows, action_dim]` that were altered by more than rounding."""
+    is_altered: BoolArray = np.abs(after - before) > ROUNDING
+    if not is_altered.any():
+        return np.zeros(len(is_altered), bool)
+    return np.asarray(is_altered.any(axis=1))

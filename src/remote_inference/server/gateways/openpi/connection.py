@@ -1,0 +1,248 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""One client: its session, and the answer to each of its observations."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from websockets.asyncio.server import ServerConnection
+from websockets.exceptions import ConnectionClosed
+from websockets.frames import CloseCode
+
+from remote_inference.base.documents.problems import show_value
+from remote_inference.base.exchange import Chunk, ChunkStatus, SessionOffer
+from remote_inference.base.wire import WireError
+from remote_inference.server.frameworks.openpi import pack, unpack_map
+from remote_inference.server.gateways import Host, Refused
+from remote_inference.server.gateways.openpi.observation import ObservationReader
+from remote_inference.server.requests.job import BLANK_REQUEST
+from remote_inference.server.sessions.session import Session
+
+
+class ConnectionLink:
+    """A session's link from the server's threads to the event loop, whose thread makes and awaits it."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._answer: asyncio.Future[Chunk] | None = None
+        self._is_open = True
+        self.ended: asyncio.Future[str] = self._loop.create_future()  # why the server has ended the session
+
+    def expect(self) -> asyncio.Future[Chunk]:
+        """Return what the next chunk becomes the result of."""
+        self._answer = self._loop.create_future()
+        return self._answer
+
+    def leave(self) -> None:
+        """Note that the client is gone; chunks are dropped from now on."""
+        self._is_open = False
+
+    def send(self, chunk: Chunk) -> None:
+        self._call(self._set_answer, chunk)
+
+    def is_present(self) -> bool:
+        return self._is_open
+
+    def close(self, reason: str) -> None:
+        self._call(self._set_ended, reason)
+
+    def _call(self, function: object, argument: object) -> None:
+        with suppress(RuntimeError):  # the loop has ended, and with it the connection
+            self._loop.call_soon_threadsafe(function, argument)  # type: ignore[arg-type]
+
+    def _set_answer(self, chunk: Chunk) -> None:
+        if self._is_open and self._answer is not None and not self._answer.done():
+            self._answer.set_result(chunk)
+
+    def _set_ended(self, reason: str) -> None:
+        if not self.ended.done():
+            self.ended.set_result(reason)
+
+
+def limit_connections(most: int) -> type[ServerConnection]:
+    """Return a class of connections of which those beyond `most` end before their handshake.
+
+    A client that connects and sends nothing would else take file descriptors from the whole server.
+    """
+    connected: set[ServerConnection] = set()
+
+    class LimitedConnection(ServerConnection):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
+            if len(connected) < most:
+                connected.add(self)
+            else:
+                self.transport.abort()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            connected.discard(self)
+            super().connection_lost(exc)
+
+    return LimitedConnection
+
+
+SEND_TIMEOUT_S = 20.0  # for a client that does not read
+MAX_REASON_BYTES = 123  # of a close frame (RFC 6455, 5.5)
+# With which websockets ends a connection for a frame: broken, no UTF-8, longer than it may be.
+REFUSED_FRAME = (CloseCode.PROTOCOL_ERROR, CloseCode.INVALID_DATA, CloseCode.MESSAGE_TOO_BIG)
+RESET_ANSWER = "reset successful"  # RoboArena's, a text frame
+
+Result = TypeVar("Result")
+
+
+class _Ended(Exception):  # noqa: N818  not a fault of the client
+    """The server has ended the session, or wants the client to leave."""
+
+
+class _Failed(Exception):  # noqa: N818  the message is the answer
+    """The server has no chunk for a request."""
+
+
+class Connection:
+    """A client from its handshake to its end. All methods run on the endpoint's loop."""
+
+    def __init__(
+        self, socket: ServerConnection, host: Host, reader: ObservationReader, metadata: bytes
+    ) -> None:
+        """metadata: the frame with which the server greets."""
+        self._socket = socket
+        self._host = host
+        self._reader = reader
+        self._metadata = metadata
+        self._link = ConnectionLink()
+        self._closed = asyncio.ensure_future(socket.wait_closed())
+        self._seq_id = 0
+        self._episode_id = 0
+        self._last_total_ms: float | None = None
+        self._endpoints: dict[str, Callable[[Session, Mapping[str, Any]], Awaitable[None]]] = {
+            "infer": self._infer,
+            "reset": self._reset,
+        }
+
+    async def serve(self, offer: SessionOffer) -> None:
+        """Open the client's session, answer until either side ends it, and leave nothing of it."""
+        try:
+            session = self._host.admit(offer, self._link)
+        except Refused as refusal:
+            await self._close(CloseCode.TRY_AGAIN_LATER, str(refusal))
+            return
+        except Exception as error:  # the policy's processors may raise anything
+            self._host.report(offer, error)
+            await self._close(CloseCode.INTERNAL_ERROR, f"{type(error).__name__}: {error}")
+            return
+        try:
+            await self._talk(session)
+        except ConnectionClosed as closed:
+            if closed.sent is not None and closed.sent.code in REFUSED_FRAME:
+                self._host.record_refusal(session, self._seq_id + 1, self._episode_id, str(closed))
+            self._leave(session, str(closed))
+        except _Ended as end:
+            self._leave(session, str(end))
+            await self._close(CloseCode.GOING_AWAY, str(end))
+        except (WireError, _Failed) as problem:
+            if isinstance(problem, WireError):  # the worker has never seen the request
+                self._host.record_refusal(session, self._seq_id, self._episode_id, str(problem))
+            self._leave(session, str(problem))
+            await self._send_problem(str(problem))
+        except asyncio.TimeoutError:
+            self._leave(session, f"it has read nothing for {SEND_TIMEOUT_S:g} s")
+            self._socket.transport.abort()
+        except Exception as error:  # websockets would end the connection without a line
+            fault = f"{type(error).__name__}: {error}"
+            self._host.report(offer, error)
+            self._leave(session, fault)
+            await self._send_problem(fault)
+        finally:
+            self._leave(session, "the gateway has ended")
+            self._closed.cancel()
+
+    # -- requests ------------------------------------------------------------------------------------------
+
+    async def _talk(self, session: Session) -> None:
+        await self._send(self._metadata)
+        while True:
+            frame = await self._before_end(self._socket.recv())
+            begin_s = time.monotonic()
+            self._seq_id += 1
+            if isinstance(frame, str):
+                raise WireError("frame: found a text frame, expected a binary one that holds msgpack")
+            observation = unpack_map(frame, self._host.manifest.max_request_bytes)
+            name = observation.pop("endpoint", "infer")
+            endpoint = self._endpoints.get(name) if isinstance(name, str) else None
+            if endpoint is None:
+                expected = " or ".join(map(repr, self._endpoints))
+                raise WireError(f"endpoint: found {show_value(name)}, expected {expected}")
+            await endpoint(session, observation)
+            self._last_total_ms = 1e3 * (time.monotonic() - begin_s)
+
+    async def _infer(self, session: Session, observation: Mapping[str, Any]) -> None:
+        request = replace(
+            BLANK_REQUEST,
+            session_id=session.session_id,
+            seq_id=self._seq_id,
+            episode_id=self._episode_id,
+        )
+        data = self._reader.read(observation, request)
+        answer = self._link.expect()
+        self._host.enqueue(session, data)
+        chunk = await self._before_end(answer)
+        if not chunk.robot.size:
+            raise _Failed(chunk.message)
+        await self._send(pack({"actions": chunk.robot, "server_timing": self._timing(chunk)}))
+        if chunk.status is ChunkStatus.DRAINING:
+            raise _Ended(chunk.message or "server is draining")
+
+    async def _reset(self, session: Session, _: Mapping[str, Any]) -> None:
+        self._episode_id += 1
+        session.end_episodes_before(self._episode_id)
+        await self._send(RESET_ANSWER)
+
+    def _timing(self, chunk: Chunk) -> dict[str, float]:
+        timing = {"infer_ms": chunk.inference_ms, "queue_wait_ms": chunk.queue_wait_ms}
+        if self._last_total_ms is not None:
+            timing["prev_total_ms"] = self._last_total_ms
+        return timing
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    async def _before_end(self, awaited: Awaitable[Result]) -> Result:
+        """Return what is awaited. Raises _Ended or ConnectionClosed when the session or client ends before.
+
+        There is no other limit: the server ends a session that has been silent for session_idle_timeout_s.
+        """
+        task = asyncio.ensure_future(awaited)
+        ends: set[asyncio.Future[Any]] = {task, self._link.ended, self._closed}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        task.cancel()
+        if self._link.ended.done():
+            raise _Ended(self._link.ended.result())
+        raise self._socket.protocol.close_exc
+
+    def _leave(self, session: Session, reason: str) -> None:
+        self._link.leave()
+        self._host.end(session, reason)
+
+    async def _send(self, frame: str | bytes) -> None:
+        await asyncio.wait_for(self._socket.send(frame), SEND_TIMEOUT_S)
+
+    async def _send_problem(self, problem: str) -> None:
+        """Send a problem as a text frame, as openpi's server does, and close the connection."""
+        try:
+            await self._send(problem)
+            await self._close(CloseCode.INTERNAL_ERROR, problem)
+        except ConnectionClosed:
+            pass  # the client is gone; the server's log has it
+        except asyncio.TimeoutError:
+            self._socket.transport.abort()
+
+    async def _close(self, code: CloseCode, reason: str) -> None:
+        fitting = reason.encode(errors="replace")[:MAX_REASON_BYTES].decode(errors="ignore")
+        await self._socket.close(code, fitting)

@@ -1,0 +1,376 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Node `policy_server`: serves one policy to the robots it admits.
+
+    policy_server --ros-args -p manifest:=belt_arm.manifest.yaml -p autostart:=true
+
+A managed node: configure loads and warms the policy up, activate admits robots, deactivate drains, cleanup
+frees the device. The executor stores requests and answers services; one worker thread owns the policy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial, wraps
+from pathlib import Path
+from typing import Annotated
+
+import rclpy
+from pydantic import Field
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.node import Node
+from std_msgs.msg import Header
+
+from remote_inference.base.exchange import SCHEMA_VERSION_MAX, SCHEMA_VERSION_MIN, Chunk
+from remote_inference.base.nodes.executors import add_node, answer_waiting, make_executor, spin_once
+from remote_inference.base.nodes.graph import UNKNOWN_NODE, full_name
+from remote_inference.base.nodes.parameters import NodeParameters, declare_parameters
+from remote_inference.base.nodes.robot_logger import about
+from remote_inference.base.nodes.runtime import StartupError, is_stopping, run_node
+from remote_inference.base.nodes.timers import TimerSchedule
+from remote_inference.base.wire.qos import LATCHED_QOS
+from remote_inference.msg import ServerStatus
+from remote_inference.server.gateways import Gateway, GatewayError
+from remote_inference.server.live_weights import TRAINER_ACCESS
+from remote_inference.server.manifest.manifest import load_manifest
+from remote_inference.server.monitoring.health import HealthPortError
+from remote_inference.server.nodes.gateway_host import GatewayHost, open_gateways
+from remote_inference.server.nodes.operations import Operations, describe_policy
+from remote_inference.server.nodes.serving import Serving
+from remote_inference.server.nodes.session_services import SessionServices
+from remote_inference.server.policy_error import explain_policy_error, trace_policy_error
+from remote_inference.server.requests.request_log import RequestRecord
+from remote_inference.server.sessions.session import Session, SessionRegistry
+from remote_inference.server.throttle import Throttle
+from remote_inference.server.warmup import find_speed, find_unkept_promises
+from remote_inference.srv import GetStatus
+
+# -- Finds another running server with a server's name: robots could not distinguish the two ------------
+
+DISCOVERY_S = 1.0  # what a server spends on the search when it is alone
+GHOST_S = 3.0  # and while the graph lists one of its name, which may have been killed or may be about to end
+POLL_S = 0.05
+
+
+def find_duplicate_server(node: Node) -> str:
+    """Return the instance id of another running server of the node's name, or an empty string.
+
+    Call it before the node publishes its own status. A running server's status is latched, and arrives even
+    while it loads a policy. A killed server publishes none, and one that ends leaves the graph: neither
+    blocks its successor.
+    """
+    topic = node.resolve_topic_name("~/status")
+    name = node.get_fully_qualified_name()
+    probe = rclpy.create_node(
+        f"{node.get_name()}_probe",
+        namespace=node.get_namespace(),
+        context=node.context,
+        use_global_arguments=False,
+        enable_rosout=False,
+        start_parameter_services=False,
+    )
+    instances: list[str] = []
+
+    def store(status: ServerStatus) -> None:
+        instances.append(status.instance_id)
+
+    probe.create_subscription(ServerStatus, topic, store, LATCHED_QOS)
+    executor, _ = make_executor("single", node.context)
+    add_node(executor, probe)
+    begin_s = time.monotonic()
+    try:
+        while not is_stopping():
+            executor.spin_once(timeout_sec=POLL_S)
+            publishers = probe.get_publishers_info_by_topic(topic)
+            # One whose node is not known yet may have our name: wait for its status.
+            listed = any(
+                publisher.node_name == UNKNOWN_NODE or full_name(publisher) == name
+                for publisher in publishers
+            )
+            if time.monotonic() - begin_s >= (GHOST_S if listed else DISCOVERY_S):
+                return instances[-1] if listed and instances else ""
+        return ""
+    finally:
+        executor.shutdown(timeout_sec=1.0)
+        probe.destroy_node()
+
+
+LOADING = "loading"  # state in the status while a policy is loaded and warmed up
+STATUS_PERIOD_S = 1.0  # also the period of the search for abandoned sessions
+DRAIN_TIMEOUT_S = 5.0  # after a signal: for the requests that wait and run
+DRAIN_QUIET_S = 0.2  # without a request until it ends: one may be on its way, and a chunk to be acknowledged
+DRAIN_POLL_S = 0.02
+FAILURE_PERIOD_S = 10.0  # between two warnings about one robot's requests
+
+
+class ServerConfig(NodeParameters):
+    """The server's parameters; what it serves is the manifest's."""
+
+    manifest: Annotated[
+        str, Field(min_length=1, description="path of the YAML that says which policy to serve")
+    ]
+    autostart: Annotated[bool, Field(description="configure and activate at start-up")] = False
+
+
+Transition = Callable[["PolicyServer", LifecycleState], TransitionCallbackReturn]
+
+
+def log_errors(transition: Transition) -> Transition:
+    """Wrap a transition to log its errors, which rclpy would swallow."""
+
+    @wraps(transition)
+    def change(self: PolicyServer, state: LifecycleState) -> TransitionCallbackReturn:
+        try:
+            return transition(self, state)
+        except Exception as error:
+            self.get_logger().error(f"{transition.__name__}: {type(error).__name__}: {error}")
+            return TransitionCallbackReturn.ERROR
+
+    return change
+
+
+class PolicyServer(LifecycleNode):
+    """The lifecycle node around SessionRegistry and Worker.
+
+    Raises StartupError or DocumentError when the manifest cannot be used.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("policy_server")
+        self.exit_code: int | None = None
+        self.schedule = TimerSchedule()
+        config = declare_parameters(self, ServerConfig)
+        self._manifest_path = config.manifest
+        load_manifest(self._manifest_path, os.environ)
+        if instance_id := find_duplicate_server(self):
+            raise StartupError(
+                f"another server is called {self.get_fully_qualified_name()} (instance {instance_id}); "
+                "end it, or give this one another name: --name with `remote-inference server` and `serve`, "
+                "name:= with server.launch.py, -r __node:= with the node itself"
+            )
+        self._manifest_digest = ""
+        self._instance_id = uuid.uuid4().hex[:12]
+        self._registry = SessionRegistry(self._instance_id)
+        self._serving: Serving | None = None
+        self._is_loading = False
+        self._gateways: Sequence[Gateway] = ()
+        self._operations = Operations(self, self.schedule, self._instance_id)
+        self._failures = Throttle(FAILURE_PERIOD_S)
+        self._status_publisher = self.create_publisher(ServerStatus, "~/status", LATCHED_QOS)
+        self._sessions = SessionServices(self, self._registry, self._publish_status)
+        self._status_service = self.create_service(GetStatus, "~/get_status", self._get_status)
+        self._trainers = TRAINER_ACCESS.get("weights")(self, self.schedule)
+        self.schedule.every(STATUS_PERIOD_S, self._check_sessions)
+        self._publish_status()  # before a policy is loaded: another server of this name finds it
+        if config.autostart:
+            self._autostart()
+
+    # -- lifecycle -----------------------------------------------------------------------------------------
+
+    def on_configure(self, _: LifecycleState) -> TransitionCallbackReturn:
+        self._is_loading = True
+        self._status_publisher.publish(self._status())
+        try:
+            return self._configure()
+        finally:
+            self._is_loading = False
+            self._publish_status()
+
+    def _configure(self) -> TransitionCallbackReturn:
+        try:
+            manifest = load_manifest(self._manifest_path, os.environ)
+            self._manifest_digest = hashlib.sha256(Path(self._manifest_path).read_bytes()).hexdigest()
+            self._operations.open(manifest)
+            self._trainers.listen(manifest)
+            self._serving = Serving(
+                manifest,
+                self._registry,
+                self._send,
+                self._log_request,
+                self._on_failure,
+                on_policy_error=self._on_policy_error,
+                open_weights=self._trainers.open,
+                # The executor runs this very transition, and answers nobody else until the policy is loaded.
+                while_loading=partial(answer_waiting, self, self._status_service),
+            )
+            self._sessions.start(self._serving)
+            self._gateways = open_gateways(
+                GatewayHost(self._serving, self._sessions, self._log_request, self._on_failure)
+            )
+        except (StartupError, HealthPortError, GatewayError) as error:
+            return self._refuse_to_configure(str(error))
+        except Exception as error:  # rclpy would swallow it
+            self.get_logger().debug(trace_policy_error(error))
+            reason = explain_policy_error(error)
+            named = reason.startswith(f"{self._manifest_path}: ")
+            return self._refuse_to_configure(reason if named else f"{self._manifest_path}: {reason}")
+        self._log_capacity(self._serving)
+        return TransitionCallbackReturn.SUCCESS
+
+    @log_errors
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        self._require_serving().worker.draining = False
+        self._sessions.accepting = True
+        self._publish_status()
+        return super().on_activate(state)
+
+    @log_errors
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        self._sessions.accepting = False
+        self._require_serving().worker.draining = True
+        self._publish_status()
+        return super().on_deactivate(state)
+
+    @log_errors
+    def on_cleanup(self, _: LifecycleState) -> TransitionCallbackReturn:
+        self._unload()
+        return TransitionCallbackReturn.SUCCESS
+
+    @log_errors
+    def on_shutdown(self, _: LifecycleState) -> TransitionCallbackReturn:
+        self._unload()
+        return TransitionCallbackReturn.SUCCESS
+
+    def close(self) -> None:
+        """Drain and free everything; called before the context shuts down."""
+        self._drain()
+        self._unload()
+        self._publish_status()
+
+    def _drain(self) -> None:
+        """Refuse new sessions and answer the requests that wait and run, at most for DRAIN_TIMEOUT_S."""
+        serving = self._serving
+        if serving is None or self.executor is None or not len(self._registry):
+            return
+        if self._state_machine.current_state[1] == "active":
+            self.trigger_deactivate()
+        self.get_logger().info(f"draining: {len(self._registry)} sessions")
+        begin_s = now_s = time.monotonic()
+        end_s, quiet_s = now_s + DRAIN_TIMEOUT_S, now_s + DRAIN_QUIET_S
+        while now_s < min(end_s, quiet_s) and serving.alive and len(self._registry):
+            spin_once(self, DRAIN_POLL_S)
+            now_s = time.monotonic()
+            if not serving.idle:
+                quiet_s = now_s + DRAIN_QUIET_S
+        if not serving.idle and len(self._registry):  # without a session nobody waits for an answer
+            cause = "" if serving.alive else ": the inference thread has ended"
+            waited_s = now_s - begin_s
+            self.get_logger().error(
+                f"draining: gave up after {waited_s:.1f} s with requests unanswered{cause}"
+            )
+
+    def _refuse_to_configure(self, reason: str) -> TransitionCallbackReturn:
+        self._unload()
+        self.get_logger().error(f"cannot configure: {reason}")
+        return TransitionCallbackReturn.FAILURE
+
+    def _autostart(self) -> None:
+        for trigger in (self.trigger_configure, self.trigger_activate):
+            if trigger() != TransitionCallbackReturn.SUCCESS:
+                self._unload()
+                raise StartupError("autostart failed; the log says why")
+        self._publish_status()
+
+    def _log_capacity(self, serving: Serving) -> None:
+        spec, manifest = serving.policy.spec, serving.manifest
+        speed = find_speed(spec, serving.request_s)
+        self.get_logger().info(
+            f"{spec.name} {spec.revision} ({spec.fingerprint}) on {serving.device}: "
+            f"{serving.request_s * 1e3:.1f} ms a request with images as in training, "
+            f"{spec.serving_mode.value}, fast enough for {speed.robots} robots at "
+            f"{speed.request_rate_hz:.2g} requests/s each"
+        )
+        for reason in serving.passed_over:
+            self.get_logger().info(f"not used: {reason}")
+        for problem in (*serving.warnings, *find_unkept_promises(manifest, spec, speed.robots)):
+            self.get_logger().warning(problem)
+
+    def _unload(self) -> None:
+        """Free everything, whatever fails on the way."""
+        gateways, self._gateways = self._gateways, ()
+        serving, self._serving = self._serving, None
+        with ExitStack() as steps:  # the last is called first
+            steps.callback(self._operations.close)
+            steps.callback(self._sessions.stop)
+            steps.callback(self._trainers.stop)
+            if serving is not None:
+                problem = "an inference has not ended; the device is freed when it does"
+                steps.callback(self._close_or_log, serving, problem)
+            for gateway in reversed(gateways):
+                steps.callback(self._close_or_log, gateway, "a gateway has not ended in time")
+
+    def _close_or_log(self, part: Serving | Gateway, problem: str) -> None:
+        if not part.close():
+            self.get_logger().error(problem)
+
+    def _require_serving(self) -> Serving:
+        assert self._serving is not None, "the lifecycle allows this transition only when configured"
+        return self._serving
+
+    # -- requests ------------------------------------------------------------------------------------------
+
+    def _send(self, session: Session, chunk: Chunk) -> None:
+        if session.link is not None:
+            session.link.send(chunk)
+
+    def _on_failure(self, error: BaseException) -> None:
+        self.get_logger().fatal(f"stopped by an internal error: {type(error).__name__}: {error}")
+        self.exit_code = 1
+
+    def _on_policy_error(self, error: BaseException) -> None:
+        reason = explain_policy_error(error)
+        if self._failures.admits(reason, time.monotonic()):
+            self.get_logger().error(f"the policy raised {reason}")
+            self.get_logger().debug(trace_policy_error(error))
+
+    def _log_request(self, record: RequestRecord) -> None:
+        self._operations.record(record)
+        # The inference thread logs it, and many robots may fail at once: the request log has every one.
+        if record.status != "ok" and self._failures.admits(record.robot, time.monotonic()):
+            log = about(self.get_logger(), record.robot, record.session_id)
+            log.warning(f"request {record.seq_id} of {record.client} failed: {record.outcome}")
+
+    # -- status --------------------------------------------------------------------------------------------
+
+    def _get_status(self, _: GetStatus.Request, response: GetStatus.Response) -> GetStatus.Response:
+        response.status = self._status()
+        return response
+
+    def _check_sessions(self) -> None:
+        self._sessions.end_abandoned()
+        self._publish_status()
+
+    def _publish_status(self) -> None:
+        status = self._status()
+        self._status_publisher.publish(status)
+        self._operations.update(status, self._registry.all(), self._serving, self._sessions.refusals.count)
+
+    def _status(self) -> ServerStatus:
+        sessions = self._registry.all()
+        status = ServerStatus(
+            header=Header(stamp=self.get_clock().now().to_msg()),
+            server=self.get_fully_qualified_name(),
+            instance_id=self._instance_id,
+            lifecycle_state=LOADING if self._is_loading else self._state_machine.current_state[1],
+            accepting=False,
+            schema_version_min=SCHEMA_VERSION_MIN,
+            schema_version_max=SCHEMA_VERSION_MAX,
+            inference_ms=float("nan"),
+            response_ms=float("nan"),
+            weights_version=-1,
+            sessions=[session.session_id for session in sessions],
+        )
+        if self._serving is not None:
+            status.manifest_digest = self._manifest_digest
+            describe_policy(status, self._serving, self._sessions.terms(self._serving))
+        return status
+
+
+def main(args: list[str] | None = None) -> int:
+    """Serve until a signal; return the exit code."""
+    return run_node(PolicyServer, args)

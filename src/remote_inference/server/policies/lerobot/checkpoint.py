@@ -1,0 +1,250 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A LeRobot checkpoint's files, read and checked before LeRobot sees any of them.
+
+LeRobot takes a folder that does not exist for a name on a hub, and runs whatever class a step of a processor
+names. Here a checkpoint is a folder on this machine, its weights are safetensors, and its processors have
+known steps only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from remote_inference.base.documents.document import parse_json
+from remote_inference.base.documents.problems import show_value
+from remote_inference.base.policy import PolicyError
+from remote_inference.server.policies.file_content import (
+    Content,
+    find_mismatch,
+    read_file,
+    read_head,
+    recognise,
+)
+
+# -- The kinds of LeRobot policy that are served, and what LeRobot itself does not say about each --------
+#
+# Only kinds are listed that build their network from `config.json` alone. Others (groot, wall_x, pi0_fast)
+# run Python code that lies beside a model of another name.
+
+
+@dataclass(frozen=True)
+class Family:
+    """One kind of policy.
+
+    compiled: what takes the time of a chunk, and `compile` of the options compiles: modules or methods of
+    the network by their path.
+    noise_shape: of the noise `[rows, columns]` that the policy takes, by its configuration; None: none.
+    has_time_axis: whether an observation is `[batch, steps, ...]`, also with a single step.
+    language_files: of the model on a hub that a checkpoint names: its tokenizer's, for some kinds its whole
+    configuration, as `hf download --include` takes them; empty: the policy reads no task.
+    """
+
+    compiled: tuple[str, ...]
+    noise_shape: Callable[[Any], tuple[int, int]] | None = None
+    has_time_axis: bool = False
+    language_files: tuple[str, ...] = ()
+
+    @property
+    def reads_task(self) -> bool:
+        """Whether a chunk depends on the task's words."""
+        return bool(self.language_files)
+
+
+def _padded_chunk(config: Any) -> tuple[int, int]:
+    return config.chunk_size, config.max_action_dim
+
+
+def _horizon(config: Any) -> tuple[int, int]:
+    return config.horizon, config.action_feature.shape[0]
+
+
+_TOKENIZER = ("tokenizer*", "special_tokens_map.json")
+_CONFIGURATION = ("*.json", "*.txt")
+
+_STEP = ("model.denoise_step",)
+
+FAMILIES: Mapping[str, Family] = {
+    "act": Family(("model",)),
+    "diffusion": Family(("diffusion.unet",), noise_shape=_horizon, has_time_axis=True),
+    "pi0": Family(_STEP, noise_shape=_padded_chunk, language_files=_TOKENIZER),
+    "pi05": Family(_STEP, noise_shape=_padded_chunk, language_files=_TOKENIZER),
+    "smolvla": Family(_STEP, noise_shape=_padded_chunk, language_files=_CONFIGURATION),
+    "xvla": Family(("model.transformer",), language_files=_CONFIGURATION),
+}
+
+# They answer with single actions, from a queue or a plan of their own.
+WITHOUT_CHUNKS = frozenset({"gaussian_actor", "tdmpc", "vqbet"})
+
+# Steps of processors that compute, and read no file but the tokenizer's.
+STEPS = frozenset(
+    {
+        "absolute_actions_processor",
+        "device_processor",
+        "normalizer_processor",
+        "pi05_prepare_state_tokenizer_processor_step",
+        "pi0_new_line_processor",
+        "relative_actions_processor",
+        "rename_observations_processor",
+        "smolvla_new_line_processor",
+        "to_batch_processor",
+        "tokenizer_processor",
+        "unnormalizer_processor",
+        "xvla_add_domain_id",
+        "xvla_image_scale",
+        "xvla_image_to_float",
+        "xvla_imagenet_normalize",
+    }
+)
+
+
+CONFIG_FILE = "config.json"
+WEIGHTS_FILE = "model.safetensors"
+PRE_FILE = "policy_preprocessor.json"
+POST_FILE = "policy_postprocessor.json"
+WEIGHTS_SUFFIXES = frozenset({".safetensors", ".bin", ".pt"})  # of files that people take for the weights
+STEP_KEYS = frozenset({"registry_name", "config", "state_file"})
+
+
+class MissingProcessorError(PolicyError):
+    """A checkpoint has no processors: LeRobot saved none before its release 0.4."""
+
+    def __init__(self, file: Path, hint: str = "") -> None:
+        super().__init__(f"{file}: missing, expected the processor that LeRobot saves with a policy{hint}")
+        self.file = file
+
+
+@dataclass(frozen=True)
+class SavedPipeline:
+    """A processor as it was saved: its checked steps, and the content of the tensor files that they name."""
+
+    file: Path
+    content: Mapping[str, Any]
+    tensors: Mapping[str, bytes]
+
+    def find_step(self, name: str) -> Mapping[str, Any] | None:
+        """Return the first step's `config` of that registry name, or None when there is no such step."""
+        steps = [step for step in self.content["steps"] if step["registry_name"] == name]
+        return steps[0].get("config", {}) if steps else None
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The files of a checkpoint but its weights."""
+
+    folder: Path
+    kind: str  # of policy, a key of FAMILIES
+    config: Mapping[str, Any]
+    pre: SavedPipeline
+    post: SavedPipeline
+
+    @property
+    def family(self) -> Family:
+        return FAMILIES[self.kind]
+
+    @property
+    def weights_file(self) -> Path:
+        return self.folder / WEIGHTS_FILE
+
+
+def read_checkpoint(path: str) -> Checkpoint:
+    """Read and check the folder of a checkpoint, without LeRobot.
+
+    Raises PolicyError or DocumentError naming file, key, what was found and expected.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        raise PolicyError(
+            f"model.path: {folder}: found no folder, expected a LeRobot checkpoint on this machine; nothing "
+            "is fetched from a hub"
+        )
+    config_file = folder / CONFIG_FILE
+    config = parse_json(_read(config_file, Content.JSON), str(config_file))
+    kind = _find_kind(config, config_file)
+    weights_file = folder / WEIGHTS_FILE
+    if not weights_file.is_file():
+        others = [_describe(file) for file in sorted(folder.iterdir()) if file.suffix in WEIGHTS_SUFFIXES]
+        found = f"; found {', '.join(others)}" if others else ""
+        raise PolicyError(f"{weights_file}: missing, expected the weights in one safetensors file{found}")
+    if problem := find_mismatch(read_head(weights_file), Content.SAFETENSORS):
+        raise PolicyError(f"{weights_file}: {problem}")
+    return Checkpoint(
+        folder,
+        kind,
+        config,
+        _read_pipeline(folder / PRE_FILE),
+        _read_pipeline(folder / POST_FILE),
+    )
+
+
+def _find_kind(config: Any, file: Path) -> str:
+    """Return the kind of policy. Raises PolicyError for one that is not served."""
+    if not isinstance(config, dict):
+        raise PolicyError(f"{file}: found {show_value(config)}, expected a mapping of keys")
+    kind = config.get("type")
+    if not isinstance(kind, str) or kind not in FAMILIES.keys() | WITHOUT_CHUNKS:
+        raise PolicyError(f"{file}: type: found {show_value(kind)}, expected one of {', '.join(FAMILIES)}")
+    if kind in WITHOUT_CHUNKS:
+        raise PolicyError(f"{file}: type: found {kind!r}, which predicts no chunks and cannot be served")
+    if config.get("use_peft"):
+        raise PolicyError(
+            f"{file}: use_peft: found true, an adapter alone; expected a whole policy: merge it"
+        )
+    return kind
+
+
+def _read_pipeline(file: Path) -> SavedPipeline:
+    if not file.exists():
+        raise MissingProcessorError(file)
+    content = parse_json(_read(file, Content.JSON), str(file))
+    steps = content.get("steps") if isinstance(content, dict) else None
+    if not isinstance(steps, list):
+        raise PolicyError(f"{file}: steps: found {show_value(steps)}, expected a list")
+    for index, step in enumerate(steps):
+        _check_step(f"{file}: steps.{index}", step)
+    names = [step["state_file"] for step in steps if "state_file" in step]
+    tensors = {name: _read(file.parent / name, Content.SAFETENSORS) for name in names}
+    return SavedPipeline(file, content, tensors)
+
+
+def _check_step(place: str, step: Any) -> None:
+    """Raise PolicyError unless a step is one that is known to compute and do nothing else."""
+    if not isinstance(step, dict):
+        raise PolicyError(f"{place}: found {show_value(step)}, expected a mapping of keys")
+    if "class" in step:
+        raise PolicyError(
+            f"{place}.class: found {show_value(step['class'])}, expected a registry_name: a class would run "
+            "code that the checkpoint chooses"
+        )
+    if unknown := sorted(step.keys() - STEP_KEYS):
+        raise PolicyError(
+            f"{place}.{unknown[0]}: found an unknown key, expected {', '.join(sorted(STEP_KEYS))}"
+        )
+    name = step.get("registry_name")
+    if not isinstance(name, str) or name not in STEPS:
+        raise PolicyError(
+            f"{place}.registry_name: found {show_value(name)}, expected one of {', '.join(sorted(STEPS))}"
+        )
+    if not isinstance(step.get("config", {}), dict):
+        raise PolicyError(f"{place}.config: found {show_value(step['config'])}, expected a mapping of keys")
+    file = step.get("state_file", "none.safetensors")
+    if not isinstance(file, str) or Path(file).name != file or Path(file).suffix != ".safetensors":
+        raise PolicyError(
+            f"{place}.state_file: found {show_value(file)}, expected the name of a safetensors file beside it"
+        )
+
+
+def _describe(file: Path) -> str:
+    """Return the name of a file with what it is."""
+    content = recognise(read_head(file)) if file.is_file() else None
+    return f"{file.name} ({content.value})" if content else file.name
+
+
+def _read(file: Path, expected: Content) -> bytes:
+    content = read_file(file)
+    if problem := find_mismatch(content, expected):
+        raise PolicyError(f"{file}: {problem}")
+    return content

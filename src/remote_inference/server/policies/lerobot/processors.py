@@ -1,0 +1,339 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""LeRobot's own processors around a policy, a linked pair for each session."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lerobot.configs import FeatureType, NormalizationMode
+from lerobot.policies.rtc import reanchor_relative_rtc_prefix
+from lerobot.policies.utils import prepare_observation_for_inference
+from lerobot.processor import (
+    AbsoluteActionsProcessorStep,
+    NormalizerProcessorStep,
+    PolicyProcessorPipeline,
+    RelativeActionsProcessorStep,
+    UnnormalizerProcessorStep,
+)
+from lerobot.processor.converters import (
+    batch_to_transition,
+    policy_action_to_transition,
+    transition_to_batch,
+    transition_to_policy_action,
+)
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+
+from remote_inference.base.policy import Float32Array, PastStep, PolicyError, PolicyObservation
+from remote_inference.server.policies.file_content import Content, explain_damage, one_line
+from remote_inference.server.policies.lerobot.checkpoint import CONFIG_FILE, Checkpoint, SavedPipeline
+from remote_inference.server.policies.processors import read_image, read_prefix, read_state
+
+# Without a step, a mode or statistics LeRobot passes a feature on as it is, and statistics of another length
+# are broadcast: the arm would get actions in no unit at all, and nothing would say so.
+
+
+STATISTICS = {
+    NormalizationMode.MEAN_STD: ("mean", "std"),
+    NormalizationMode.MIN_MAX: ("min", "max"),
+    NormalizationMode.QUANTILES: ("q01", "q99"),
+    NormalizationMode.QUANTILE10: ("q10", "q90"),
+}
+"""The statistics that LeRobot's normaliser needs for each mode."""
+
+
+def check_normalization(
+    steps: Iterable[Any], name: str, features: Mapping[str, Any], modes: Mapping[str, Any], file: Path
+) -> None:
+    """Raise PolicyError unless one step scales the features as the checkpoint's configuration says.
+
+    steps: those of LeRobot's class with the registry name `name`. features: LeRobot's PolicyFeature by key.
+    modes: NormalizationMode by the name of a feature's type. file: of the pipeline, for the message.
+    """
+    found = list(steps)
+    if len(found) > 1:
+        raise PolicyError(f"{file}: steps: found {len(found)} of {name}, expected one")
+    for key, feature in features.items():
+        expected = modes.get(feature.type.value, NormalizationMode.IDENTITY)
+        if found:
+            _check_feature(found[0], f"{file}: {name}", key, feature, expected)
+        elif expected is not NormalizationMode.IDENTITY:
+            raise PolicyError(
+                f"{file}: steps: found no {name}, expected one: {CONFIG_FILE} says {expected.value} for {key}"
+            )
+
+
+def _check_feature(step: Any, place: str, key: str, feature: Any, expected: Any) -> None:
+    mode = _mode_of(step, key, feature)
+    if mode is not expected:
+        raise PolicyError(
+            f"{place}: {key}: found the mode {mode.value}, expected {expected.value} as in {CONFIG_FILE}"
+        )
+    known = step.state_dict()
+    for statistic in STATISTICS.get(expected, ()):
+        values = known.get(f"{key}.{statistic}")
+        if values is None:
+            raise PolicyError(
+                f"{place}: {key}: found no statistics {statistic!r}, expected those of the training data for "
+                f"{expected.value}"
+            )
+        # One number per channel of an image, whichever way they are laid out.
+        shape = (values.numel(),) if feature.type is FeatureType.VISUAL else tuple(values.shape)
+        if shape != tuple(feature.shape[:1] if feature.type is FeatureType.VISUAL else feature.shape):
+            raise PolicyError(
+                f"{place}: {key}: found {statistic!r} of shape {list(values.shape)}, expected "
+                f"{list(feature.shape)} as in {CONFIG_FILE}"
+            )
+
+
+def _mode_of(step: Any, key: str, feature: Any) -> Any:
+    """Return what a step does to a feature: it scales observations that it lists, and all actions."""
+    chosen = step.normalize_observation_keys
+    is_listed = key in step.features and (chosen is None or key in chosen)
+    if feature.type is not FeatureType.ACTION and not is_listed:
+        return NormalizationMode.IDENTITY
+    return step.norm_map.get(feature.type, NormalizationMode.IDENTITY)
+
+
+STATE = "observation.state"
+
+Overrides = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Features:
+    """The shapes of a policy's inputs and outputs.
+
+    state_dim: None for a policy without state. steps: control ticks along the time axis of
+    an observation; None: it has none.
+    """
+
+    state_dim: int | None
+    action_dim: int
+    image_shapes: Mapping[str, tuple[int, int, int]]
+    steps: int | None = None
+
+
+@dataclass(frozen=True)
+class LeRobotInput:
+    """One observation as a policy takes it, with a leading dimension of 1.
+
+    prefix: model space `[rows, action_dim]` to continue, or None. delay_steps: rows of the prefix that will
+    be executed before the chunk arrives.
+    """
+
+    batch: Mapping[str, Any]
+    seed: int
+    prefix: torch.Tensor | None = None
+    delay_steps: int = 0
+
+
+class ProcessorFactory:
+    """Makes pairs of processors from a checkpoint's content: the files are not read again."""
+
+    def __init__(
+        self, checkpoint: Checkpoint, features: Features, device: torch.device, tokenizer: Any
+    ) -> None:
+        """tokenizer: of the step that has one, or None. Raises PolicyError naming file and step."""
+        self.device = device
+        self._features = features
+        self._lock = threading.Lock()
+        self._pre = _Blueprint(
+            checkpoint.pre,
+            {
+                "device_processor": {"device": str(device)},
+                "relative_actions_processor": _relative_names(checkpoint),
+                # To a fixed length: tasks of different lengths make one batch.
+                "tokenizer_processor": {"tokenizer": tokenizer, "padding": "max_length"},
+            },
+        )
+        self._post = _Blueprint(checkpoint.post, {"device_processor": {"device": "cpu"}})
+
+    def make_processors(self, rtc_rows: int) -> LeRobotProcessors:
+        """Return the processors of a session; rtc_rows: most rows of a prefix that are continued, 0: none."""
+        return LeRobotProcessors(self._make(), self._features, self.device, rtc_rows, self._lock)
+
+    @property
+    def makes_absolute(self) -> bool:
+        """Whether the actions that leave the processors are a model's differences, added to the state."""
+        return bool((self._pre.saved.find_step("relative_actions_processor") or {}).get("enabled"))
+
+    def _make(self) -> tuple[Any, Any]:
+        """Return a new pre- and postprocessor, which share the state that relative actions refer to."""
+        pre = self._pre.build(batch_to_transition, transition_to_batch)
+        post = self._post.build(policy_action_to_transition, transition_to_policy_action)
+        relative = _find(pre, RelativeActionsProcessorStep)
+        for step in post.steps:
+            if isinstance(step, AbsoluteActionsProcessorStep):
+                step.relative_step = relative
+        return pre, post
+
+    def check_normalization(self, config: Any) -> None:
+        """Raise PolicyError if a feature would not be scaled as the policy's configuration says."""
+        pre, post = self._make()
+        taken = {*self._features.image_shapes, STATE}
+        inputs = {key: feature for key, feature in (config.input_features or {}).items() if key in taken}
+        outputs = {"action": config.action_feature}
+        for pipeline, kind, name, features, file in (
+            (pre, NormalizerProcessorStep, "normalizer_processor", inputs, self._pre.saved.file),
+            (post, UnnormalizerProcessorStep, "unnormalizer_processor", outputs, self._post.saved.file),
+        ):
+            steps = [step for step in pipeline.steps if isinstance(step, kind)]
+            check_normalization(steps, name, features, config.normalization_mapping, file)
+
+
+class LeRobotProcessors:
+    """The pair of one session."""
+
+    def __init__(
+        self,
+        pair: tuple[Any, Any],
+        features: Features,
+        device: torch.device,
+        rtc_rows: int,
+        lock: threading.Lock,
+    ) -> None:
+        """rtc_rows: most rows of a prefix that the policy continues; 0: it continues none.
+
+        turn: of all pairs, for LeRobot's preprocessor: they share its tokenizer, which one thread may use.
+        """
+        self._pre, self._post = pair
+        self._features = features
+        self._device = device
+        self._rtc_rows = rtc_rows
+        self._lock = lock
+        relative = _find(self._pre, RelativeActionsProcessorStep)
+        self._relative = relative if relative is not None and relative.enabled else None
+
+    def pre(self, observation: PolicyObservation) -> LeRobotInput:
+        arrays = self._prepare(observation)
+        with self._lock:
+            prepared = self._pre(arrays)
+        batch = {
+            key: value
+            for key, value in prepared.items()
+            if isinstance(value, torch.Tensor) or (key == "task" and isinstance(value, list))
+        }
+        return LeRobotInput(
+            batch, observation.seed, self._read_prefix(observation), observation.executed_steps
+        )
+
+    def post(self, chunk_model: Float32Array) -> Float32Array:
+        rows = self._post(torch.from_numpy(np.array(chunk_model))[None])[0]
+        return np.asarray(rows.to(torch.float32).numpy())
+
+    def reset(self) -> None:
+        self._pre.reset()
+        self._post.reset()
+
+    def _prepare(self, observation: PolicyObservation) -> dict[str, Any]:
+        """Return the observation as tensors `[1, ...]`, with a time axis `[1, steps, ...]`."""
+        seen: list[PastStep | PolicyObservation] = [*observation.past, observation]
+        ticks = [self._prepare_tick(tick, observation.task) for tick in seen]
+        expected = self._features.steps or 1
+        if len(ticks) != expected:
+            raise PolicyError(f"past: found {len(ticks) - 1} control ticks, expected {expected - 1}")
+        if self._features.steps is None:
+            return ticks[-1]
+        return {
+            key: torch.stack([tick[key] for tick in ticks], dim=1)
+            if isinstance(value, torch.Tensor)
+            else value
+            for key, value in ticks[-1].items()
+        }
+
+    def _prepare_tick(self, tick: PastStep | PolicyObservation, task: str) -> dict[str, Any]:
+        """Return one control tick as tensors `[1, ...]` on the device, images at the size of the training."""
+        arrays: dict[str, Any] = {
+            feature: read_image(tick.images, feature, height, width).transpose(1, 2, 0)
+            for feature, (height, width, _) in self._features.image_shapes.items()
+        }
+        if self._features.state_dim is not None:
+            arrays[STATE] = read_state(tick.state, self._features.state_dim).copy()
+        batch: dict[str, Any] = prepare_observation_for_inference(arrays, self._device, task)
+        return batch
+
+    def _read_prefix(self, observation: PolicyObservation) -> torch.Tensor | None:
+        """Return the prefix in model space; that of a relative policy refers to the new state."""
+        if not self._rtc_rows:
+            return None
+        if self._relative is None:
+            rows = read_prefix(observation.prefix_model, self._features.action_dim)
+        else:
+            rows = read_prefix(observation.prefix_robot, self._features.action_dim, "prefix_robot")
+        if not len(rows):
+            return None
+        prefix = torch.from_numpy(np.array(rows[: self._rtc_rows]))
+        if self._relative is None:
+            return prefix.to(self._device)
+        anchored = reanchor_relative_rtc_prefix(
+            prefix,
+            self._relative.get_cached_state(),
+            self._relative,
+            _find(self._pre, NormalizerProcessorStep),
+            self._device,
+        )
+        return torch.as_tensor(anchored)
+
+
+class _Blueprint:
+    """A saved pipeline with what differs on this machine."""
+
+    def __init__(self, saved: SavedPipeline, overrides: Overrides) -> None:
+        self.saved = saved
+        self._overrides = {
+            name: dict(keys) for name, keys in overrides.items() if saved.find_step(name) is not None
+        }
+        self._tensors = {
+            name.removesuffix(".safetensors"): _parse_tensors(content, saved, name)
+            for name, content in saved.tensors.items()
+        }
+
+    def build(self, to_transition: Any, to_output: Any) -> Any:
+        try:
+            return PolicyProcessorPipeline.from_config(
+                copy.deepcopy(dict(self.saved.content)),
+                state_dict=self._tensors,
+                overrides=self._overrides,
+                to_transition=to_transition,
+                to_output=to_output,
+            )
+        except Exception as error:  # a step's class raises what it likes
+            raise PolicyError(f"{self.saved.file}: {one_line(error)}") from error
+
+
+def _find(pipeline: Any, kind: type) -> Any:
+    return next((step for step in pipeline.steps if isinstance(step, kind)), None)
+
+
+def _parse_tensors(content: bytes, saved: SavedPipeline, name: str) -> dict[str, torch.Tensor]:
+    try:
+        return dict(load_tensors(content))
+    except (SafetensorError, ValueError) as error:
+        problem = explain_damage(content, Content.SAFETENSORS, error)
+        raise PolicyError(f"{saved.file.with_name(name)}: {problem}") from error
+
+
+def _relative_names(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Return the action names by which joints are excluded from relative actions, where they are missing.
+
+    Without names LeRobot excludes nothing, not even the gripper, and says nothing.
+    """
+    step = checkpoint.pre.find_step("relative_actions_processor") or {}
+    if not step.get("enabled") or not step.get("exclude_joints") or step.get("action_names"):
+        return {}
+    if names := checkpoint.config.get("action_feature_names"):
+        return {"action_names": names}
+    raise PolicyError(
+        f"{checkpoint.pre.file}: relative_actions_processor.action_names: found none, so that exclude_joints "
+        f"{step['exclude_joints']} excludes nothing; expected the names that the policy was trained with, or "
+        "an empty exclude_joints if it was trained without"
+    )

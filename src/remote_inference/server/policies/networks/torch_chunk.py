@@ -1,0 +1,179 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Serves any of the chunk policies from a folder.
+
+The folder holds `model.safetensors` (weights and normalisation) and `policy.json` (names, shapes and
+architecture). To serve another weights file of the folder, give the path of that file. Model space is
+normalised actions; robot space is absolute joint targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+from pydantic import Field
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors, save as save_tensors
+
+from remote_inference.base.documents.document import Document
+from remote_inference.base.fingerprint import make_fingerprint
+from remote_inference.base.policy import (
+    Float32Array,
+    PolicyError,
+    ServingMode,
+)
+from remote_inference.server.manifest.manifest import ModelSource
+from remote_inference.server.policies.file_content import Content, explain_damage, read_file
+from remote_inference.server.policies.networks.chunk_config import ChunkPolicyConfig
+from remote_inference.server.policies.networks.chunk_network import ObservationNetwork
+from remote_inference.server.policies.processors import ChunkProcessors
+from remote_inference.server.policies.torch_device import free_network, parse_device, using_device
+from remote_inference.server.policies.trained_policy import ModelInput, require_batch
+from remote_inference.server.policy_error import raise_device_loss
+
+WEIGHTS_FILE = "model.safetensors"
+CONFIG_FILE = "policy.json"
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_MAX_BATCH = 16
+
+
+class ChunkNetworkOptions(Document):
+    """Keys of `model.options`."""
+
+    compile: Annotated[
+        bool, Field(description="compile the network with torch.compile; the warm-up takes longer")
+    ] = False
+
+
+_NO_OPTIONS = ChunkNetworkOptions()
+
+
+def load(source: ModelSource) -> TorchChunkPolicy:
+    """Load the policy of a manifest. Raises what TorchChunkPolicy raises, DocumentError also for options."""
+    options = source.read_options(ChunkNetworkOptions)
+    return TorchChunkPolicy(source.require_path(), source.device, source.precision, options)
+
+
+class TorchChunkPolicy:
+    """Serves the policy at `path`, a folder or a weights file, on `device` (as torch names it) in `dtype`.
+
+    Equal paths in other precision, or with other options, have another fingerprint.
+
+    Raises PolicyError or DocumentError naming file and key when the policy cannot be loaded, and DeviceError,
+    a PolicyError, when this machine cannot use the device.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        device: str = "cpu",
+        dtype: str = "float32",
+        options: ChunkNetworkOptions = _NO_OPTIONS,
+    ) -> None:
+        if dtype not in _DTYPES:
+            raise PolicyError(f"dtype: expected one of {', '.join(_DTYPES)}, found {dtype!r}")
+        weights_file = Path(path) if Path(path).is_file() else Path(path) / WEIGHTS_FILE
+        config_file = weights_file.with_name(CONFIG_FILE)
+        config_text = read_file(config_file)
+        weights = read_file(weights_file)
+        self.config = ChunkPolicyConfig.parse(config_text, config_file)
+        network = self.config.make_network().requires_grad_(False)
+        _load_weights(network, weights, weights_file, self.config.architecture)
+        self._action_mean: Float32Array = network.action_mean.numpy().copy()
+        self._action_std: Float32Array = network.action_std.numpy().copy()
+        self._dtype = _DTYPES[dtype]
+        self._device = parse_device(device)
+        with using_device(device):
+            self._network = network.to(device=self._device, dtype=self._dtype).eval()
+        if options.compile:
+            _compile(self._network)
+        if self._device.type == "cpu":
+            torch.set_num_threads(1)  # more threads are slower for a network of this size
+        settings = {"dtype": dtype, **options.model_dump(exclude_defaults=True)}
+        self.spec = self.config.make_spec(
+            fingerprint=make_fingerprint([weights_file, config_file], settings),
+            continuation=network.continuation,
+            serving_mode=ServingMode.SHARED,
+            max_batch=_MAX_BATCH,
+            samples=network.samples,
+            dtype=dtype,
+        )
+
+    @property
+    def network(self) -> ObservationNetwork:
+        """The network in use; another may be trained with its encoders."""
+        return self._network
+
+    def weights(self) -> Mapping[str, torch.Tensor]:
+        return self._network.state_dict()
+
+    def check_weights(self) -> None:
+        for name, copied in (("action_mean", self._action_mean), ("action_std", self._action_std)):
+            served = getattr(self._network, name)
+            if not torch.equal(served, torch.from_numpy(copied).to(served)):
+                raise PolicyError(
+                    f"{name}: found another normalisation of actions than the policy was loaded with, which "
+                    "sessions use; expected the same, or a policy that is loaded anew"
+                )
+
+    def make_processors(self) -> ChunkProcessors:
+        return ChunkProcessors(self.config, self._action_mean, self._action_std)
+
+    def predict(self, batch: Sequence[ModelInput]) -> list[Float32Array]:
+        """Return one normalised chunk `[chunk_size, action_dim]` per input."""
+        require_batch(batch, _MAX_BATCH)
+        with raise_device_loss():
+            return self._answer(batch)
+
+    @torch.no_grad()
+    def _answer(self, batch: Sequence[ModelInput]) -> list[Float32Array]:
+        images = [
+            torch.from_numpy(np.stack(camera)).to(self._device)
+            for camera in zip(*(sample.images for sample in batch), strict=True)
+        ]
+        state = torch.from_numpy(np.stack([sample.state for sample in batch])).to(self._device, self._dtype)
+        return list(self._network.answer(images, state, batch).float().cpu().numpy())
+
+    def reset(self) -> None:
+        """Do nothing: every chunk depends only on its own request."""
+
+    def close(self) -> None:
+        free_network(self._network, self._device)
+
+
+def _compile(network: ObservationNetwork) -> None:
+    """Let torch compile what computes, when it is first used: for single requests, and for all batches."""
+    for encoder in network.encoders:  # `forward` of most networks begins behind them
+        encoder.compile()
+    network.compile()
+
+
+def save_policy(folder: Path, config: ChunkPolicyConfig, network: ObservationNetwork) -> None:
+    """Write `model.safetensors` and `policy.json` into `folder`; create the folder if it is missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
+    (folder / WEIGHTS_FILE).write_bytes(save_tensors(tensors))
+    (folder / CONFIG_FILE).write_bytes(config.to_json())
+
+
+def _load_weights(network: ObservationNetwork, weights: bytes, path: Path, architecture: str) -> None:
+    try:
+        found = load_tensors(weights)
+    except (SafetensorError, ValueError) as error:
+        raise PolicyError(f"{path}: {explain_damage(weights, Content.SAFETENSORS, error)}") from error
+    expected = network.state_dict()
+    for key, tensor in expected.items():
+        if key not in found:
+            raise PolicyError(f"{path}: {key}: missing")
+        if found[key].shape != tensor.shape:
+            raise PolicyError(
+                f"{path}: {key}: expected shape {tuple(tensor.shape)}, found {tuple(found[key].shape)}"
+            )
+    if unknown := sorted(found.keys() - expected.keys()):
+        raise PolicyError(f"{path}: {unknown[0]}: not part of a {architecture}")
+    network.load_state_dict(found)

@@ -1,0 +1,254 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Collects the facts that the doctor judges: the shell, the Zenoh router, the ROS graph and its nodes."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+
+from rcl_interfaces.srv import GetParameters
+from rclpy.action.graph import get_action_client_names_and_types_by_node
+from rclpy.node import NodeNameNonExistentError
+
+from remote_inference.base.clients.operator_client import ROBOT_NODE, OperatorClient, OperatorError
+from remote_inference.base.contract.commands.controller_facts import ControllerFacts
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.contract.operator_inputs import InstructionInput
+from remote_inference.base.exchange import in_namespace
+from remote_inference.base.wire.sensors.joint_merge import needs_of
+from remote_inference.robot.nodes.controllers.controller_reader import ControllerReader
+from remote_inference.robot.nodes.controllers.manager_watch import ManagerWatch
+from remote_inference.tools.cli.fleet_watch import FleetWatch
+from remote_inference.tools.cli.robot_calls import open_client
+from remote_inference.tools.deployment import zenoh_config
+from remote_inference.tools.deployment.doctor import commands, doctor, sensors
+from remote_inference.tools.deployment.doctor.commands import judge_inputs, judge_robots
+from remote_inference.tools.deployment.doctor.findings import Finding, Level, NodeSettings, TopicFacts
+from remote_inference.tools.deployment.doctor.topic_probe import TopicProbe, names_of
+
+OWN_NAME = "doctor_verb"
+CONNECT_TIMEOUT_S = 2.0
+CONTROLLER_TIMEOUT_S = 2.0  # for what a controller says, and for its managers
+TCP_PROTOCOLS = ("tcp", "tls")
+WITHOUT_CONTRACT = (
+    "types, rates, joints and stamps of sensors, controllers that a contract names, stop inputs, takeover, "
+    "instruction"
+)
+
+
+def examine(
+    timeout_s: float, contract: Contract | None, namespace: str, open_until: ExitStack
+) -> Iterator[Finding]:
+    """Yield the findings, step by step. namespace: of the robot whose contract it is.
+
+    open_until: closes the doctor's node.
+    """
+    variables = dict(os.environ)  # those of the shell, before the client adds its own
+    yield from doctor.judge_environment(variables)
+    if variables.get("RMW_IMPLEMENTATION") == zenoh_config.RMW:
+        yield from _check_router(variables)
+    try:
+        ros = open_until.enter_context(open_client(OWN_NAME))
+    except OperatorError as error:
+        yield Finding(Level.ERROR, "rclpy", str(error), "a node that starts", "mend what stands above")
+        return
+    if contract is not None:  # others may be known before it
+        ros.spin_until(lambda: namespace in ros.find_robots(), timeout_s)
+    watch = FleetWatch(ros)
+    watch.settle(timeout_s)
+    yield Finding(Level.OK, "graph", f"looked for {ros.discovery_s:.1f} s")
+    yield from _Examination(ros, watch, timeout_s, contract, namespace).findings()
+
+
+def _check_router(variables: dict[str, str]) -> Iterator[Finding]:
+    try:
+        endpoint = doctor.router_endpoint(variables)
+    except zenoh_config.EndpointError as error:
+        yield Finding(Level.ERROR, "Zenoh router", str(error), "", "mend it: nodes would not start")
+        return
+    if endpoint is None or endpoint.protocol not in TCP_PROTOCOLS:
+        return  # without nodes that meet, nothing shows whether a router listens
+    try:
+        socket.create_connection((endpoint.host, endpoint.port), CONNECT_TIMEOUT_S).close()
+    except OSError as error:
+        yield doctor.judge_router(endpoint, error.strerror or str(error))
+    else:
+        yield doctor.judge_router(endpoint, "")
+
+
+class _Examination:
+    """Examines robots and servers, then the topics of the robots."""
+
+    def __init__(
+        self,
+        ros: OperatorClient,
+        watch: FleetWatch,
+        timeout_s: float,
+        contract: Contract | None,
+        namespace: str,
+    ) -> None:
+        self._ros = ros
+        self._watch = watch
+        self._timeout_s = timeout_s
+        self._contract = contract
+        self._namespace = namespace
+        self._settings = self._read_settings()
+        self._clocks = names_of(ros.node.get_publishers_info_by_topic("/clock"))
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield the findings; those about robots come last, as the others may explain them."""
+        yield from self._judge_graph()
+        servers = list(doctor.judge_servers(self._watch.servers, self._watch.robots))
+        yield from servers
+
+        own = self._find_commands()
+        stale = self._stale_sources()
+        topics = self._collect_topics(own, stale)
+        self._watch.update()
+        still = self._stale_sources()  # one that was late once is no finding
+        stale = {
+            robot: [topic for topic in found if topic in still.get(robot, ())]
+            for robot, found in stale.items()
+        }
+        seen: dict[str, list[Finding]] = {}
+        for robot in dict.fromkeys((*([self._namespace] if self._contract else []), *self._watch.robots)):
+            seen[robot] = list(self._judge_sensors(robot, topics, stale.get(robot, [])))
+            yield from seen[robot]
+            yield from commands.judge_commands(own.get(robot, []), robot, topics)
+            if self._contract is not None and robot == self._namespace:
+                inactive = self._find_inactive(self._contract, own[robot], topics)
+                yield from commands.judge_activity(inactive)
+                found = self._read_controllers(own[robot], topics)
+                yield from commands.judge_controllers(self._contract, robot, found)
+        if self._contract is not None:
+            yield from judge_inputs(self._contract, self._namespace, topics)
+        else:
+            missed = WITHOUT_CONTRACT if any(own.values()) else f"commands, {WITHOUT_CONTRACT}"
+            yield Finding(Level.OK, "not examined without --contract", missed)
+        wanted = self._namespace if self._contract is not None else ""
+        yield from judge_robots(self._watch.robots, wanted=wanted, servers=servers, sensors=seen)
+
+    def _judge_graph(self) -> Iterator[Finding]:
+        simulated = [
+            in_namespace(robot, ROBOT_NODE) for robot, its in self._settings.items() if its.use_sim_time
+        ]
+        yield from doctor.judge_clock(time.time(), self._clocks, simulated)
+        nodes = [
+            in_namespace(namespace, name)
+            for name, namespace in self._ros.node.get_node_names_and_namespaces()
+            if not name.startswith("_") and not name.endswith("_verb")  # of other shells, which come and go
+        ]
+        yield from doctor.judge_names(nodes, list(self._watch.robots), list(self._watch.servers))
+
+    def _judge_sensors(
+        self, robot: str, topics: Mapping[str, TopicFacts], stale: list[str]
+    ) -> Iterator[Finding]:
+        """Judge a robot's sensors, those of the contract first. stale: what its node misses."""
+        state = self._watch.robots.get(robot)
+        lost = [] if state is None else list(state.lost_publishers)
+        if self._contract is not None and robot == self._namespace:
+            yield from sensors.judge_sensors(
+                self._contract,
+                robot,
+                topics,
+                self._settings.get(robot, NodeSettings()),
+                unused=sensors.find_unused_topics(self._contract, self._watch.servers),
+                stale=stale,
+                lost=lost,
+                simulated=bool(self._clocks),
+            )
+            stale = [topic for topic in stale if topic not in self._contract.sensor_types]
+        if state is not None and state.implausible:
+            expected, advice = "one publisher that says the truth", "stop the other one, or mend the driver"
+            yield Finding(Level.ERROR, f"{robot}: joints", state.implausible, expected, advice)
+        yield from sensors.judge_stale(robot, stale, topics, lost)
+
+    def _read_settings(self) -> dict[str, NodeSettings]:
+        """Read the parameters of the robots' nodes, by namespace; those that do not answer are left out."""
+        end_s = time.monotonic() + self._timeout_s
+        settings = {}
+        names = ["max_sensor_age_s", "use_sim_time"]
+        for robot, state in self._watch.robots.items():
+            left_s = end_s - time.monotonic()
+            if state is None or left_s <= 0.0:
+                continue  # it hangs, as will be said; or there are many
+            service = f"{in_namespace(robot, ROBOT_NODE)}/get_parameters"
+            with suppress(OperatorError):
+                request = GetParameters.Request(names=names)
+                values = self._ros.call(GetParameters, service, request, left_s).values
+                if len(values) == len(names):  # a node of another version may not know them
+                    settings[robot] = NodeSettings(values[0].double_value, values[1].bool_value)
+        return settings
+
+    def _find_commands(self) -> dict[str, list[commands.Command]]:
+        """Return what each robot commands: of the contract, or what the graph shows of its node."""
+        found = {}
+        for robot in self._watch.robots:
+            with suppress(NodeNameNonExistentError):  # it has just ended
+                published = self._ros.node.get_publisher_names_and_types_by_node(ROBOT_NODE, robot)
+                goals = get_action_client_names_and_types_by_node(self._ros.node, ROBOT_NODE, robot)
+                found[robot] = commands.commands_in_graph(robot, published, goals)
+        if self._contract is not None:
+            found[self._namespace] = commands.commands_of(self._contract, self._namespace)
+        return found
+
+    def _read_controllers(
+        self, own: Sequence[commands.Command], topics: Mapping[str, TopicFacts]
+    ) -> dict[str, ControllerFacts]:
+        """Return the parameters of the only controller of each command topic, by topic."""
+        services = {name for name, _ in self._ros.node.get_service_names_and_types()}
+        found = {}
+        for command in own:
+            nodes = commands.controllers_of(command, topics.get(command.name, TopicFacts()))
+            if len(nodes) == 1 and not command.is_action and f"{nodes[0]}/get_parameters" in services:
+                found[command.name] = self._read_controller(nodes[0])
+        return found
+
+    def _read_controller(self, node: str) -> ControllerFacts:
+        reader = ControllerReader(self._ros.node, node)
+        self._ros.spin_until(lambda: reader.facts is not None, CONTROLLER_TIMEOUT_S, reader.poll)
+        problem = f"{node} did not answer within {CONTROLLER_TIMEOUT_S:g} s"
+        return reader.facts or ControllerFacts(node, problem=problem)
+
+    def _find_inactive(
+        self, contract: Contract, own: Sequence[commands.Command], topics: Mapping[str, TopicFacts]
+    ) -> dict[str, str]:
+        """Return the states of the commands' controllers that are not active, by full name."""
+        managers = ManagerWatch(self._ros.node, contract, self._namespace)
+        self._ros.spin_until(lambda: managers.is_answered, CONTROLLER_TIMEOUT_S, managers.poll)
+        controllers: set[str] = set()
+        for command in own:
+            facts = topics.get(command.announced_topic, TopicFacts())
+            controllers.update(
+                facts.publishers if command.is_action else commands.controllers_of(command, facts)
+            )
+        return {node: state for node in sorted(controllers) if (state := managers.find_inactive(node))}
+
+    def _stale_sources(self) -> dict[str, list[str]]:
+        states = self._watch.robots.items()
+        return {robot: list(state.stale_sources) for robot, state in states if state is not None}
+
+    def _collect_topics(
+        self, own: Mapping[str, list[commands.Command]], stale: Mapping[str, list[str]]
+    ) -> dict[str, TopicFacts]:
+        """Return facts on commands, on what the robots' nodes miss and on what the contract names."""
+        probe = TopicProbe(self._ros, OWN_NAME)
+        for command in (command for found in own.values() for command in found):
+            probe.watch(command.announced_topic)
+        if self._contract is not None:
+            for topic, kind in self._contract.sensor_types.items():
+                needs = needs_of(self._contract.joint_sources, topic)
+                probe.listen(in_namespace(self._namespace, topic), kind, needs=needs)
+            for source in self._contract.operator_inputs.values():
+                may_rest = isinstance(source, InstructionInput) or source.silent_s is None
+                name = in_namespace(self._namespace, source.topic)
+                probe.listen(name, source.type, may_rest=may_rest)
+        types = dict(self._ros.node.get_topic_names_and_types())
+        for name in (in_namespace(robot, topic) for robot, topics in stale.items() for topic in topics):
+            for kind in types.get(name, ())[:1]:
+                probe.listen(name, kind)
+        return probe.collect(self._timeout_s)

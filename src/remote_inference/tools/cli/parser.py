@@ -1,0 +1,160 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The table of verbs, and the parser that imports a verb's module only when that verb is asked for."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, ClassVar
+
+from remote_inference import __version__
+from remote_inference.tools.cli.exit_codes import meanings
+
+PROGRAM = "remote-inference"
+MIDDLEWARE = "on the middleware that RMW_IMPLEMENTATION names"
+EXAMPLES = "examples:"  # the heading of the last part of a verb's help
+WIDTH = 80  # columns of a help
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One verb. `module` is described in `cli/verbs/__init__.py`."""
+
+    name: str
+    help: str
+    module: str
+
+    has_nodes: ClassVar[bool] = False
+
+
+class NodeVerb(Verb):
+    """A verb that talks to nodes or starts them, and so needs a middleware that is installed."""
+
+    has_nodes = True
+
+
+VERBS = (
+    NodeVerb("demo", "watch the simulated arm pick cubes, driven by a policy server", "simulations.demo"),
+    NodeVerb(
+        "serve",
+        f"serve the policy of a folder or file: write its manifest, try it, run a server, {MIDDLEWARE}",
+        "policies.serve",
+    ),
+    NodeVerb("robot", f"run one robot's node, as robot.launch.py does, {MIDDLEWARE}", "robots.robot"),
+    NodeVerb("server", f"run a policy server, as server.launch.py does, {MIDDLEWARE}", "policies.server"),
+    NodeVerb("status", "show what a robot does, and why", "robots.status"),
+    NodeVerb("resume", "let a robot move", "robots.trigger"),
+    NodeVerb("pause", "hold a robot where it is; its queue is kept", "robots.trigger"),
+    NodeVerb("clear-stop", "release a robot's stop, once its input is good again", "robots.trigger"),
+    NodeVerb("takeover", "let a person command a robot, by its contract's topic", "robots.trigger"),
+    NodeVerb("release", "give a robot that a person took over back to the policy", "robots.trigger"),
+    NodeVerb(
+        "reset", "drop a robot's queue and begin a new episode, with another task if given", "robots.reset"
+    ),
+    NodeVerb("run-task", "let a robot work on one task, and wait for the end", "robots.run_task"),
+    NodeVerb("list", "list the robots and servers that the graph shows", "robots.list"),
+    NodeVerb("top", "watch robots and servers in a live table", "robots.top"),
+    Verb("doctor", "look for what keeps robots from moving", "robots.doctor"),
+    Verb("check", "validate contracts and manifests, and whether they fit", "policies.check"),
+    Verb(
+        "contract",
+        "begin a contract from a robot, a data set or a HUD contract, or turn it into one",
+        "robots.contract",
+    ),
+    Verb("backends", "list what can compute chunks, and what each lacks here", "policies.backends"),
+    Verb("explain", "draw what a robot did, from its bag", "recordings.explain"),
+    Verb(
+        "verify", "check whether a bag is whole, in order and unchanged, or recover it", "recordings.verify"
+    ),
+    Verb("export", "turn bags into a data set or a table", "recordings.export"),
+    Verb(
+        "replay",
+        "replay a bag (its decisions, a policy's answers, or the commands on the arm) or captured requests",
+        "recordings.replay",
+    ),
+    Verb(
+        "export-onnx",
+        "write a chunk policy as an ONNX file, for servers without torch",
+        "policies.export_onnx",
+    ),
+    Verb("hud", "serve a simulated robot to agents that speak HUD's openpi/0", "simulations.hud"),
+    NodeVerb("hud-agent", "play episodes of a HUD bridge with a server's policy", "simulations.hud_agent"),
+    Verb(
+        "evaluate",
+        "measure policies in simulators: success, intervals, what latency costs",
+        "simulations.evaluate",
+    ),
+    Verb(
+        "rollouts", "play a group of rollouts in isolated environments, for learning", "simulations.rollouts"
+    ),
+    NodeVerb("weights", "show, bring or take back the weights that a server serves", "policies.weights"),
+    Verb("fleet", "keys, certificates and Zenoh configurations of a fleet", "policies.fleet"),
+)
+
+
+def make_parser(*, complete: bool = False) -> argparse.ArgumentParser:
+    """Return the program's parser.
+
+    complete: declare the arguments of every verb at once, for documentation and completion. Otherwise a
+    verb's module is imported when that verb is parsed.
+    """
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM,
+        description="Run policies on a GPU server and drive robots with them.",
+        epilog=f"'{PROGRAM} VERB --help' shows a verb's options, exit codes and examples.",
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    verbs = parser.add_subparsers(required=True, metavar="VERB", dest="verb", parser_class=_VerbParser)
+    for verb in VERBS:
+        added = verbs.add_parser(verb.name, help=verb.help, declare=_declaration(verb))
+        if complete:
+            added.declare()
+    return parser
+
+
+class _VerbParser(argparse.ArgumentParser):
+    """Declares its arguments when it first parses."""
+
+    def __init__(self, *, declare: Callable[[argparse.ArgumentParser], None] | None = None, **options: Any):
+        options.setdefault(
+            "formatter_class", argparse.RawDescriptionHelpFormatter
+        )  # examples keep their lines
+        super().__init__(**options)
+        self._declare = declare
+
+    def declare(self) -> None:
+        """Declare the arguments, once."""
+        declare, self._declare = self._declare, None
+        if declare is not None:
+            declare(self)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self.declare()
+        return super().parse_known_args(args, namespace)
+
+
+def _declaration(verb: Verb) -> Callable[[argparse.ArgumentParser], None]:
+    def declare(parser: argparse.ArgumentParser) -> None:
+        module = import_module(f"remote_inference.tools.cli.verbs.{verb.module}")
+        parser.description = f"{verb.help[0].upper()}{verb.help[1:]}."
+        codes, examples = _exit_codes(verb.name), _examples(module.EXAMPLES, verb.name)
+        parser.epilog = "\n".join(["exit codes:", *codes, "", EXAMPLES, examples])
+        parser.set_defaults(run=module.run, has_nodes=verb.has_nodes)
+        module.add_arguments(parser)
+
+    return declare
+
+
+def _examples(lines: Iterable[str], verb: str) -> str:
+    """Return a verb's examples; those of a module with several verbs say VERB."""
+    return textwrap.indent("\n".join(lines).replace("VERB", verb), "  ")
+
+
+def _exit_codes(verb: str) -> Iterator[str]:
+    """Yield the lines of a help that say what a verb's exit codes mean."""
+    for code, text in meanings(verb).items():
+        yield from textwrap.wrap(text, WIDTH, initial_indent=f"  {code:<5}", subsequent_indent=" " * 7)

@@ -1,0 +1,171 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`remote-inference weights`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from remote_inference.base.errors import UserError
+from remote_inference.tools.cli.exit_codes import EXIT_NO, EXIT_OK
+from remote_inference.tools.cli.output import add_output_arguments, print_error, print_json
+from remote_inference.tools.cli.robot_calls import (
+    add_timeout,
+    open_client,
+    print_response,
+    set_zenoh_environment,
+)
+
+if TYPE_CHECKING:
+    from remote_inference.learn.weights.links import Link
+    from remote_inference.learn.weights.sender import ReceiverStatus
+
+EXAMPLES = (
+    "remote-inference weights status",
+    "remote-inference weights push runs/trained/model.safetensors --socket /run/policy_server/weights",
+    "remote-inference weights push runs/trained/model.safetensors --server policy_server",
+    "remote-inference weights rollback policy_server",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(required=True, metavar="ACTION", dest="action")
+    status = actions.add_parser("status", help="show which version of its weights a server serves")
+    only_one = "the server's name; may be left out where there is only one"
+    status.add_argument("server", nargs="?", metavar="SERVER", help=only_one)
+    add_timeout(status, "the server")
+    add_output_arguments(status, json_shape='{"server", "policy_fingerprint", "weights_version"}')
+    push = actions.add_parser("push", help="bring a server to the weights of a file")
+    push.add_argument("file", type=Path, metavar="FILE", help="safetensors file with the server's tensors")
+    way = push.add_mutually_exclusive_group(required=True)
+    way.add_argument(
+        "--socket", type=Path, help="of a server on this machine: weights.socket of its manifest"
+    )
+    way.add_argument("--server", help="name of a server whose manifest has weights.ros, over ROS")
+    push.add_argument(
+        "--namespace",
+        default="/",
+        help="of the node that sends, over ROS; with fleet keys the trainer's name",
+    )
+    add_timeout(push, "the server")
+    add_output_arguments(push, json_shape='{"version", "size_bytes", "apply_s"}')
+    rollback = actions.add_parser("rollback", help="serve the version before the last update again")
+    rollback.add_argument("server", metavar="SERVER", help="the server's name")
+    add_timeout(rollback, "the server")
+    add_output_arguments(rollback, json_shape='{"server", "success", "message"}')
+    for action in (status, push, rollback):
+        action.set_defaults(act=_ACTIONS[action.prog.rsplit(" ", 1)[1]])
+
+
+def run(arguments: argparse.Namespace) -> int:
+    return int(arguments.act(arguments))
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    from remote_inference.base.wire.qos import LATCHED_QOS  # noqa: PLC0415
+    from remote_inference.msg import ServerStatus  # noqa: PLC0415
+
+    with open_client("weights_verb") as ros:
+        server = ros.find_server(arguments.server, arguments.timeout)
+        topic, watch = f"{server}/status", ros.watch_servers(arguments.server)
+        status = ros.read_one(ServerStatus, topic, LATCHED_QOS, arguments.timeout, watch)
+        if arguments.json:
+            shown = {
+                "policy_fingerprint": status.policy_fingerprint,
+                "weights_version": status.weights_version,
+            }
+            print_json({"server": server, **shown})
+        else:
+            print(f"{server}: {_describe(status)}", flush=True)
+    return 0
+
+
+def _describe(status: Any) -> str:
+    if not status.policy_fingerprint:
+        return f"{status.lifecycle_state}, without a policy"
+    policy = f"{status.policy_name} ({status.policy_fingerprint})"
+    if status.weights_version < 0:
+        return f"{policy}, takes no updates"
+    return f"{policy}, version {status.weights_version}" if status.weights_version else f"{policy}, as loaded"
+
+
+def _push(arguments: argparse.Namespace) -> int:
+    from remote_inference.learn.weights import SenderConfig, WeightSender  # noqa: PLC0415
+
+    tensors, connect = _read(arguments.file), _find_way(arguments)
+    sender = WeightSender(lambda: tensors, SenderConfig(answer_s=arguments.timeout))
+    try:
+        sender.init_sender({"server": connect})
+        return _tell_outcome(arguments, sender.wait(arguments.timeout)["server"])
+    finally:
+        sender.close()
+
+
+def _tell_outcome(arguments: argparse.Namespace, status: ReceiverStatus) -> int:
+    from remote_inference.learn.weights import Reason  # noqa: PLC0415
+
+    where = arguments.socket or arguments.server
+    if status.reason is Reason.TRANSPORT:
+        raise UserError(f"{where}: {status.text}; it may still be served")
+    if not status.is_current:
+        print_error("weights", f"{where} refused: {status.text}")
+        return EXIT_NO
+    if arguments.json:
+        print_json({"version": status.version, "size_bytes": status.size, "apply_s": status.apply_s})
+    elif not arguments.quiet:
+        sent = f"{status.size / 1e6:.1f} MB were sent"
+        print(f"{arguments.file}: served as version {status.version}, {sent}", flush=True)
+    return 0
+
+
+def _find_way(arguments: argparse.Namespace) -> Callable[[], Link]:
+    """Return what makes a link to the server."""
+    if arguments.socket:
+        from remote_inference.learn.weights import shared_memory  # noqa: PLC0415
+
+        return lambda: shared_memory.connect(arguments.socket, arguments.timeout)
+    from remote_inference.learn.nodes import weights_link  # noqa: PLC0415
+    from remote_inference.tools.deployment.bringup import absolute_namespace  # noqa: PLC0415
+
+    set_zenoh_environment()
+    namespace = absolute_namespace(arguments.namespace)
+    return lambda: weights_link.connect(arguments.server, arguments.timeout, namespace)
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    from safetensors import SafetensorError  # noqa: PLC0415
+    from safetensors.torch import load  # noqa: PLC0415
+
+    from remote_inference.server.policies.file_content import Content, explain_damage  # noqa: PLC0415
+
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
+    try:
+        return load(content)
+    except (SafetensorError, ValueError) as error:
+        raise UserError(f"{path}: {explain_damage(content, Content.SAFETENSORS, error)}") from error
+
+
+def _rollback(arguments: argparse.Namespace) -> int:
+    from std_srvs.srv import Trigger  # noqa: PLC0415
+
+    with open_client("weights_verb") as ros:
+        server = ros.find_server(arguments.server, arguments.timeout)
+        response = ros.call(Trigger, f"{server}/rollback_weights", Trigger.Request(), arguments.timeout)
+        if arguments.json:
+            print_json({"server": server, "success": response.success, "message": response.message})
+        else:
+            print_response(arguments, server, response)
+    return EXIT_OK if response.success else EXIT_NO
+
+
+_ACTIONS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "status": _status,
+    "push": _push,
+    "rollback": _rollback,
+}

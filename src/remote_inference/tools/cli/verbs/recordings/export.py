@@ -1,0 +1,135 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`remote-inference export`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from remote_inference.base.errors import UserError
+from remote_inference.tools.cli.output import add_output_arguments, print_json
+from remote_inference.tools.cli.robot_calls import add_namespace
+
+EXAMPLES = (
+    "remote-inference export bag --lerobot-v3 data/picks",
+    "remote-inference export bag_1 bag_2 --lerobot-v3 data/picks --resample --drop paused failed",
+    "remote-inference export bag --parquet ticks.parquet",
+    "remote-inference export bag --csv ticks.csv --json",
+)
+# Option and format, with what it makes.
+OPTIONS = {
+    "--lerobot-v3": ("lerobot-v3", "FOLDER", "a data set to train from with LeRobot, layout 3.0"),
+    "--parquet": ("parquet", "FILE", "a flat table, one row per control tick"),
+    "--csv": ("csv", "FILE", "the same as text"),
+}
+DROPS = ("paused", "failed")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "bags", type=Path, nargs="+", metavar="BAG", help="folders of bags of robots of one kind"
+    )
+    formats = parser.add_mutually_exclusive_group(required=True)
+    for option, (name, metavar, text) in OPTIONS.items():
+        formats.add_argument(option, dest=name, type=Path, metavar=metavar, help=f"write {text}")
+    add_namespace(parser, "the only robot's in each bag")
+    parser.add_argument("--contract", type=Path, help="the robot's contract (default: the one in the bags)")
+    parser.add_argument(
+        "--resample",
+        action="store_true",
+        help="one frame per period of the contract's fps: late ticks are moved, missing ones repeated",
+    )
+    parser.add_argument(
+        "--drop",
+        nargs="+",
+        choices=DROPS,
+        default=(),
+        help="leave out the time in which the robot was paused, and episodes that failed: by --outcomes, or "
+        "because they ended without actions",
+    )
+    parser.add_argument(
+        "--outcomes",
+        type=Path,
+        metavar="FILE",
+        help='which episodes of the bag succeeded: a JSON file with {"episode_results": [{"episode_id", '
+        '"success"}]}, as the demo\'s summary.json is',
+    )
+    parser.add_argument("--no-images", action="store_true", help="leave the cameras out")
+    add_output_arguments(parser, json_shape='{"path", "episodes", "ticks", "left_out", "notes"}')
+
+
+def run(arguments: argparse.Namespace) -> int:
+    format_name, out = next(
+        (name, getattr(arguments, name)) for name, *_ in OPTIONS.values() if getattr(arguments, name)
+    )
+    if out.exists():
+        raise UserError(f"--{format_name}: {out} exists, expected a new path")
+    if not out.absolute().parent.is_dir():
+        raise UserError(f"--{format_name}: {out.absolute().parent} is no folder, expected one for {out.name}")
+    if arguments.outcomes and len(arguments.bags) > 1:
+        raise UserError(f"--outcomes: found {len(arguments.bags)} bags, expected one: episodes count in each")
+    from remote_inference.bags.export.export import export, find_contract  # noqa: PLC0415
+    from remote_inference.bags.export.format import Selection  # noqa: PLC0415
+    from remote_inference.base.contract.contract import load_contract  # noqa: PLC0415  the rest needs rosbags
+    from remote_inference.tools.cli.progress import show_bag_progress  # noqa: PLC0415
+
+    outcomes = _read_outcomes(arguments.outcomes) if arguments.outcomes else None
+    given = load_contract(arguments.contract) if arguments.contract else None
+    contract = find_contract(arguments.bags, given)
+    selection = Selection(
+        resample=arguments.resample,
+        drop_paused="paused" in arguments.drop,
+        drop_failed="failed" in arguments.drop,
+    )
+    with TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}_") as scratch:
+        unfinished = Path(scratch) / out.name
+        with _find_format(format_name)(unfinished, contract, images=not arguments.no_images) as target:
+            export(
+                arguments.bags,
+                target,
+                selection,
+                namespace=arguments.namespace,
+                outcomes=outcomes,
+                show_progress=partial(show_bag_progress, is_quiet=arguments.quiet or arguments.json),
+            )
+        unfinished.rename(out)
+    written = target.written
+    if arguments.json:
+        print_json({"path": str(out), **written.as_json()})
+    elif not arguments.quiet:
+        print(f"{out}: {written.episodes} episodes, {written.ticks} ticks")
+        for reason, ticks in written.left_out.items():
+            print(f"left out: {ticks} ticks, {reason}")
+        for note in written.notes:
+            print(f"note: {note}")
+    return 0
+
+
+def _find_format(name: str) -> Any:
+    from remote_inference.bags.export import FORMATS  # noqa: PLC0415
+
+    try:
+        return FORMATS.get(name)
+    except ImportError as error:
+        needs = " and ".join(FORMATS.needs(name))
+        raise UserError(
+            f"--{name}: {error.name} is not installed, expected {needs}: "
+            "pip install 'ros-remote-inference[export]'"
+        ) from error
+
+
+def _read_outcomes(path: Path) -> dict[int, bool]:
+    """Return by episode_id whether it succeeded. Raises UserError when the file does not say."""
+    try:
+        results = json.loads(path.read_text(encoding="utf-8"))["episode_results"]
+        return {int(result["episode_id"]): bool(result["success"]) for result in results}
+    except OSError as error:
+        raise UserError(f"--outcomes: {path}: {error.strerror}") from error
+    except (ValueError, TypeError, KeyError) as error:
+        expected = '{"episode_results": [{"episode_id", "success"}]}'
+        raise UserError(f"--outcomes: {path}: found {error}, expected JSON like {expected}") from error

@@ -1,0 +1,107 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`remote-inference demo`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from remote_inference.learn.environments.belt_arm.strategies import STRATEGIES, TRAINED
+from remote_inference.tools.cli.output import add_output_arguments, print_json
+from remote_inference.tools.demo.options import POLICIES
+
+EXAMPLES = (
+    "remote-inference demo",
+    "remote-inference demo --latency-ms 300 --strategy no_trim",
+    "remote-inference demo --latency-ms 600 --policy belt_arm_flow --out runs/flow",
+    "remote-inference demo --latency-ms 500 --jitter-ms 500 --loss 0.05",
+    "remote-inference demo --sweep --episodes 50 --strategy trained",
+    "remote-inference demo --learn",
+    "remote-inference demo --quiet --json",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--episodes", type=_positive, default=10, help="cubes to try (default 10)")
+    parser.add_argument(
+        "--latency-ms",
+        type=_latency,
+        help="latency injected in the server's network path [ms] (default 0, with --learn 600)",
+    )
+    parser.add_argument(
+        "--jitter-ms",
+        type=_latency,
+        default=0.0,
+        help="largest deviation of that latency, either way, drawn for each chunk [ms] (default 0)",
+    )
+    parser.add_argument(
+        "--loss", type=_fraction, default=0.0, help="fraction of the chunks that are lost (default 0)"
+    )
+    parser.add_argument(
+        "--strategy",
+        choices=tuple(STRATEGIES),
+        help="; ".join(f"{name}: {strategy.help}" for name, strategy in STRATEGIES.items())
+        + f" (default {TRAINED.name}, with --sweep all)",
+    )
+    parser.add_argument(
+        "--policy",
+        choices=tuple(POLICIES),
+        help="; ".join(f"{name}: {text}" for name, text in POLICIES.items()) + " (default the strategy's)",
+    )
+    parser.add_argument("--seed", type=_natural, default=0, help="chooses the episodes (default 0)")
+    parser.add_argument(
+        "--sweep",
+        action="store_true",
+        help="run every strategy with its policy at 0 to 1000 ms, or the one that --strategy names; the "
+        "other choices are ignored, jitter and loss too",
+    )
+    parser.add_argument(
+        "--learn",
+        action="store_true",
+        help="begin with belt_arm_beginner, whose weights a trainer changes while the arm goes on; at 600 ms "
+        "unless --latency-ms says otherwise; --episodes, --strategy and --policy are ignored",
+    )
+    parser.add_argument("--minutes", type=_minutes, default=5.0, help="how long --learn goes on (default 5)")
+    parser.add_argument("--out", type=Path, help="folder of the results (default runs/<stamp>)")
+    shape = (
+        "the content of summary.json, with --sweep of sweep.json, with --learn of learning.json; the rest "
+    )
+    shape += "goes to stderr"
+    add_output_arguments(parser, json_shape=shape, quiet="show no progress, only the result")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from remote_inference.tools.demo.command import run_demo  # noqa: PLC0415  needs rich and matplotlib
+
+    return run_demo(arguments, print_json if arguments.json else None)
+
+
+def _positive(text: str) -> int:
+    if (value := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"found {value}, expected at least 1")
+    return value
+
+
+def _minutes(text: str) -> float:
+    if not 0.0 < (value := float(text)) <= 600.0:
+        raise argparse.ArgumentTypeError(f"found {value}, expected more than 0 and at most 600")
+    return value
+
+
+def _natural(text: str) -> int:
+    if (value := int(text)) < 0:
+        raise argparse.ArgumentTypeError(f"found {value}, expected at least 0")
+    return value
+
+
+def _fraction(text: str) -> float:
+    if not 0.0 <= (value := float(text)) < 1.0:
+        raise argparse.ArgumentTypeError(f"found {value}, expected 0 or more and less than 1")
+    return value
+
+
+def _latency(text: str) -> float:
+    if not 0.0 <= (value := float(text)) <= 60_000.0:
+        raise argparse.ArgumentTypeError(f"found {value}, expected 0 to 60000")
+    return value

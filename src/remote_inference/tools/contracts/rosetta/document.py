@@ -1,0 +1,407 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The contract of rosetta 0.2 as a document: the keys that it may have, and what is refused at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from remote_inference.base.contract.action_kinds import MOTIONS
+from remote_inference.base.contract.field_path import parse_field_path
+from remote_inference.base.contract.fields import MessageType, Name, Names, Positive, Topic, require_unique
+from remote_inference.base.contract.image_source import COMPRESSED_IMAGE, IMAGE
+from remote_inference.base.contract.state_source import JOINT_STATE
+from remote_inference.base.documents.document import Document, DocumentError, parse_document, parse_yaml
+from remote_inference.base.documents.problems import show_value
+
+# -- What rosetta's `select` means for each message type, and how its data sets name the numbers ---------
+
+
+TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
+TWISTS = ("geometry_msgs/msg/Twist", "geometry_msgs/msg/TwistStamped")
+FLOATS = ("std_msgs/msg/Float32", "std_msgs/msg/Float64")
+FLOAT_ARRAYS = ("std_msgs/msg/Float32MultiArray", "std_msgs/msg/Float64MultiArray")
+SCALARS = (*FLOATS, "std_msgs/msg/Bool", "std_msgs/msg/Int32", "std_msgs/msg/Int64")
+ARRAYS = (*FLOAT_ARRAYS, "std_msgs/msg/Int32MultiArray")
+TEXT = "std_msgs/msg/String"
+JOY = "sensor_msgs/msg/Joy"
+PICTURES = (IMAGE, COMPRESSED_IMAGE)
+BY_NAME = (TRAJECTORY, "control_msgs/msg/MultiDOFCommand")  # their arrays have an order of their own
+NESTED = (*TWISTS, "nav_msgs/msg/Odometry", "sensor_msgs/msg/Imu")  # they hold no number themselves
+
+JOINT_FIELDS: dict[str, str] = {field: field for field in MOTIONS}
+POINT_FIELDS = JOINT_FIELDS | {"positions": "position", "velocities": "velocity"}
+WITHOUT_SELECT = (*SCALARS, *ARRAYS, *PICTURES, TEXT)
+
+
+def check_select(message_type: str, select: Sequence[str] | None, decoder: str | None) -> None:
+    """Raise ValueError, with the key, for a `select` that rosetta would not take for a message type."""
+    if decoder or message_type not in _PARSERS:
+        return  # the names are then whatever the code calls them
+    if not select:
+        if message_type not in WITHOUT_SELECT:
+            raise ValueError(f"select: missing, expected the numbers to take of {message_type}")
+        return
+    if message_type in SCALARS and len(select) > 1:
+        raise ValueError(f"select: found {len(select)} names, expected one: {message_type} is one number")
+    index = 0
+    try:
+        for index, text in enumerate(select):
+            parse_of(message_type)(index, text)
+    except ValueError as error:
+        raise ValueError(f"select.{index}: {error}") from None
+
+
+def parse_of(message_type: str) -> Callable[[int, str], str]:
+    """Return what makes a field's path of a name in `select` and its place there. It raises ValueError."""
+    return _PARSERS.get(message_type, _path)
+
+
+def has_paths(message_type: str, select: Sequence[str] | None) -> bool:
+    """Return whether each number has a fixed place in the message, as far as its type is known."""
+    if message_type in BY_NAME or not (select or message_type in WITHOUT_SELECT):
+        return False
+    try:
+        for index, text in enumerate(select or ()):
+            parse_of(message_type)(index, text)
+    except ValueError:
+        return False
+    return True
+
+
+def split_joint(text: str, fields: dict[str, str]) -> tuple[str, str]:
+    """Return field and joint of a selector such as `position.elbow`; a bare name is a position.
+
+    Raises ValueError for another field.
+    """
+    field, dot, name = text.partition(".")
+    if not dot:
+        return "position", text
+    if field not in fields or not name:
+        words = " or ".join(f"{word}.NAME" for word in dict.fromkeys(fields.values()))
+        raise ValueError(f"found {text!r}, expected {words}")
+    return fields[field], name
+
+
+def _joint(_: int, text: str) -> str:
+    return ".".join(split_joint(text, JOINT_FIELDS))
+
+
+def _point(_: int, text: str) -> str:
+    return (
+        text
+        if text.partition(".")[0].startswith("acceleration")
+        else ".".join(split_joint(text, POINT_FIELDS))
+    )
+
+
+def _path(_: int, text: str) -> str:
+    if any(part.index is not None for part in parse_field_path(text).parts):
+        raise ValueError(f"found {text!r}, expected names of fields with dots between them")
+    return text
+
+
+def _nested_path(index: int, text: str) -> str:
+    if "." not in text:
+        raise ValueError(f"found {text!r}, expected the path of a number, such as twist.linear.x")
+    return _path(index, text)
+
+
+def _joy(_place: int, text: str) -> str:
+    field, _, index = text.partition(".") if "." in text else ("axes", ".", text)
+    if field not in ("axes", "buttons") or not (index.isascii() and index.isdigit() and len(index) < 6):
+        raise ValueError(f"found {text!r}, expected axes.NUMBER or buttons.NUMBER")
+    return f"{field}[{int(index)}]"
+
+
+_PARSERS: dict[str, Callable[[int, str], str]] = {
+    JOINT_STATE: _joint,
+    TRAJECTORY: _point,
+    JOY: _joy,
+    **dict.fromkeys(NESTED, _nested_path),
+    **dict.fromkeys(SCALARS, lambda _index, _text: "data"),
+    **dict.fromkeys(ARRAYS, lambda index, _text: f"data[{index}]"),
+    **dict.fromkeys((*PICTURES, TEXT, BY_NAME[1]), lambda _index, text: text),
+}
+
+
+def prefixes_by_topic(topics: Iterable[str]) -> dict[str, str]:
+    """Return the prefix of each topic's numbers in a data set, where one feature has several topics.
+
+    It is the first part of the topics' names in which all differ, or as many parts as it takes. A feature of
+    one topic has none.
+    """
+    parts = {topic: topic.strip("/").split("/") for topic in topics}
+    if len(parts) < 2:
+        return dict.fromkeys(parts, "")
+    depth = max(map(len, parts.values()))
+    columns = [
+        {topic: ".".join(words[place : place + 1]) for topic, words in parts.items()}
+        for place in range(depth)
+    ]
+    begins = [
+        {topic: ".".join(words[:length]) for topic, words in parts.items()} for length in range(2, depth + 1)
+    ]
+    differing = (names for names in (*columns, *begins) if len(set(names.values())) == len(parts))
+    return next(differing, dict.fromkeys(parts, ""))
+
+
+RAD2DEG, CLAMP, RESIZE = "rad2deg", "clamp", "resize"
+MOST = 1e9  # of an end of `clamp`, both ways
+CAMERAS = "observation.images."  # at the beginning of a feature's key
+ANCHORS = "x-"  # of a top-level key: it holds YAML anchors, and says nothing itself
+
+
+def _plain(value: Any) -> Any:
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+Word = BeforeValidator(_plain)  # rosetta takes its own words in capitals, too
+
+
+class Channel(Document):
+    """Where messages come from, or go to."""
+
+    topic: Topic
+    type: Annotated[MessageType, Field(description="message type of the topic")]
+    qos: Mapping[str, Any] | None = None
+
+
+class SensorChannel(Channel):
+    """A channel that is read. decoder: "module:function" of code that makes numbers of its messages."""
+
+    dtype: str | None = None
+    decoder: str | None = None
+
+
+class FeedbackChannel(SensorChannel):
+    """A channel that is written. encoder: "module:function" of code that makes messages of numbers."""
+
+    encoder: str | None = None
+
+
+class CommandChannel(FeedbackChannel):
+    """A controller's channel. safety: what it gets when the policy says nothing."""
+
+    safety: Annotated[Literal["none", "hold", "zeros"], Word] = "none"
+
+
+class Align(Document):
+    """How messages are laid on the ticks."""
+
+    strategy: Annotated[Literal["hold", "asof", "drop"], Word, Field(description="hold, asof or drop")]
+    timeline: Annotated[Name, Field(description="the clock, such as header or receive")]
+    tolerance_ms: Positive | None = None
+
+
+class Source(Document):
+    """Numbers, or pictures, of one channel."""
+
+    channel: Annotated[SensorChannel, Field(description="where it comes from: topic and type")]
+    align: Align | None = None
+    select: Names | None = None
+    apply: tuple[Any, ...] = ()
+    kind: Annotated[str, Word] = "continuous"
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Source:
+        require_unique(self.select or (), "select")
+        check_select(self.channel.type, self.select, self.channel.decoder)
+        for index, item in enumerate(self.apply):
+            if isinstance(item, str) or (isinstance(item, Mapping) and len(item) == 1):
+                continue
+            raise ValueError(
+                f"apply.{index}: found {show_value(item)}, expected an operator's name, or one name with "
+                "what it takes"
+            )
+        names = [name for name, _ in self.operators]
+        if names.count(RAD2DEG) > 1:
+            raise ValueError(f"apply: found {RAD2DEG} {names.count(RAD2DEG)} times, expected it once")
+        for index, (name, arguments) in enumerate(self.operators):
+            if name == CLAMP:
+                _check_clamp(index, arguments)
+        return self
+
+    @property
+    def operators(self) -> tuple[tuple[str, Any], ...]:
+        """Name and arguments of each operator, in the order in which messages pass them."""
+        pairs = ((item, None) if isinstance(item, str) else next(iter(item.items())) for item in self.apply)
+        return tuple((str(name), arguments) for name, arguments in pairs)
+
+    @property
+    def custom_operators(self) -> list[str]:
+        """Operators that are not rosetta's own."""
+        return [name for name, _ in self.operators if name not in (RAD2DEG, CLAMP, RESIZE)]
+
+    @property
+    def is_in_degrees(self) -> bool:
+        return any(name == RAD2DEG for name, _ in self.operators)
+
+
+def _check_clamp(index: int, arguments: Any) -> None:
+    ends: list[Any] = []
+    if isinstance(arguments, Mapping) and len(arguments) == 2:
+        ends = [end for end in map(arguments.get, ("min", "max")) if type(end) in (int, float)]
+    if len(ends) < 2 or not -MOST <= ends[0] < ends[1] <= MOST:
+        found = show_value(arguments)
+        raise ValueError(f"apply.{index}.clamp: found {found}, expected min and max, two numbers, min < max")
+
+
+class CommandSource(Source):
+    """Actions of one controller."""
+
+    channel: Annotated[CommandChannel, Field(description="where commands go: topic and type")]
+
+
+class TeleopInput(Source):
+    """A person's commands. target: the topic of the action that they drive."""
+
+    target: Annotated[Topic, Field(description="the topic of an action")]
+
+
+class TeleopFeedback(Source):
+    """What a person's device receives. origin: the topic of the observation that is passed on."""
+
+    channel: Annotated[FeedbackChannel, Field(description="where it goes: topic and type")]
+    origin: Annotated[Topic, Field(description="the topic of an observation")]
+
+
+class Bare(Document):
+    """A channel alone."""
+
+    channel: Annotated[Channel, Field(description="where it comes from: topic and type")]
+
+
+class TeleopEvents(Bare):
+    """Buttons by event."""
+
+    select: Annotated[Mapping[str, Name], Field(description="a field for each event")]
+
+
+class Teleop(Document):
+    """What a person has in hand."""
+
+    input: tuple[TeleopInput, ...] = ()
+    events: TeleopEvents | None = None
+    feedback: tuple[TeleopFeedback, ...] = ()
+
+
+class Whole(Document):
+    """The keys of the file. The sections of features hold one source or a list of them under each key."""
+
+    robot_type: Annotated[Name, Field(description="a name for this kind of robot")]
+    robot_interface: Annotated[Literal["ros2"], Word] = "ros2"
+    fps: Annotated[Positive, Field(description="the rate of its data sets [Hz]")]
+    observations: Annotated[Mapping[Name, Any], Field(min_length=1, description="a source for each feature")]
+    actions: Annotated[Mapping[Name, Any], Field(min_length=1, description="a source for each feature")]
+    tasks: Mapping[str, Bare] = {}
+    teleop: Teleop = Teleop()
+    rewards: Mapping[Name, Any] = {}
+    signals: Mapping[Name, Any] = {}
+    info: Mapping[Name, Any] = {}
+    complementary_data: Mapping[Name, Any] = {}
+    adjunct: tuple[Bare, ...] = ()
+
+
+RECORDED = ("rewards", "signals", "info", "complementary_data")  # sections of what a policy never sees
+AnySource = TypeVar("AnySource", bound=Source)
+
+
+@dataclass(frozen=True)
+class Entry(Generic[AnySource]):
+    """A source, the key of its feature, and its place in the file."""
+
+    key: str
+    place: str
+    source: AnySource
+
+    @property
+    def is_camera(self) -> bool:
+        return self.key.startswith(CAMERAS) or self.source.channel.type in PICTURES
+
+
+@dataclass(frozen=True)
+class Rosetta:
+    """A contract of rosetta. file: named in errors."""
+
+    file: str
+    whole: Whole
+    observations: tuple[Entry[Source], ...]
+    actions: tuple[Entry[CommandSource], ...]
+
+    def fail(self, place: str, problem: str) -> DocumentError:
+        return DocumentError(f"{self.file}: {place}: {problem}")
+
+
+def read_rosetta(text: str | bytes, file: str) -> Rosetta:
+    """Return a contract of rosetta; `file` names it in errors. Raises DocumentError."""
+    try:
+        words = text.decode("utf-8") if isinstance(text, bytes) else text
+    except UnicodeDecodeError as error:
+        raise DocumentError(f"{file}: is not UTF-8 text (byte {error.start})") from error
+    return parse_rosetta(parse_yaml(words, file), file)
+
+
+def parse_rosetta(content: Any, file: str) -> Rosetta:
+    """Return what the content of a file says. Raises DocumentError."""
+    if isinstance(content, dict):
+        content = {key: value for key, value in content.items() if not str(key).startswith(ANCHORS)}
+    whole = parse_document(content, Whole, file)
+    for section in RECORDED:
+        _entries(file, section, getattr(whole, section), Source)
+    rosetta = Rosetta(
+        file,
+        whole,
+        _entries(file, "observations", whole.observations, Source),
+        _entries(file, "actions", whole.actions, CommandSource),
+    )
+    entries: tuple[Entry[Any], ...] = (*rosetta.observations, *rosetta.actions)
+    for entry in entries:
+        if not entry.is_camera and RESIZE in dict(entry.source.operators):
+            raise rosetta.fail(f"{entry.place}.apply", f"found {RESIZE}, expected it for cameras alone")
+    _check_topics(rosetta)
+    return rosetta
+
+
+def _entries(
+    file: str, section: str, keyed: Mapping[str, Any], model: type[AnySource]
+) -> tuple[Entry[AnySource], ...]:
+    found = []
+    for key, value in keyed.items():
+        place = f"{section}.{key}"
+        if value == ():
+            raise DocumentError(f"{file}: {place}: found an empty list, expected a source, or several")
+        items = [(place, value)]
+        if isinstance(value, tuple):
+            items = [(f"{place}.{index}", item) for index, item in enumerate(value)]
+        for where, item in items:
+            found.append(Entry(key, where, parse_document(item, model, f"{file}: {where}")))
+    return tuple(found)
+
+
+def _check_topics(rosetta: Rosetta) -> None:
+    """Refuse what a contract cannot hold: a topic of two types, and one of two commands."""
+    seen: dict[str, Entry[Source]] = {}
+    for entry in rosetta.observations:
+        channel = entry.source.channel
+        other = seen.setdefault(channel.topic, entry)
+        if other.source.channel.type != channel.type:
+            raise rosetta.fail(
+                f"{entry.place}.channel.type",
+                f"found {channel.type} for {channel.topic}, expected {other.source.channel.type} as in "
+                f"{other.place}",
+            )
+    taken: dict[str, str] = {entry.source.channel.topic: entry.place for entry in rosetta.observations}
+    for command in rosetta.actions:
+        topic = command.source.channel.topic
+        if topic in taken:
+            raise rosetta.fail(
+                f"{command.place}.channel.topic",
+                f"found {topic} as in {taken[topic]}, expected a topic that nothing else has: a contract has "
+                "one command for each, and reads none of them",
+            )
+        taken[topic] = command.place

@@ -1,0 +1,210 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The demo on a terminal: a live line while it runs, a table at the end; in a pipe a line for each run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress as RichProgress,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from remote_inference.learn.environments.belt_arm.strategies import STRATEGIES
+from remote_inference.tools.demo.learn import Learning, Report
+from remote_inference.tools.demo.learning import WINDOW, as_lines, draw_learning
+from remote_inference.tools.demo.options import DemoOptions
+from remote_inference.tools.demo.run import Episode, Progress
+from remote_inference.tools.demo.sweep import Sweep, as_rows
+from remote_inference.tools.tables import Table, print_table
+
+STATE_STYLES = {
+    "CONNECTING": "cyan",
+    "STREAMING": "green",
+    "DEGRADED": "yellow",
+    "STALLED": "dark_orange",
+    "RECONNECTING": "magenta",
+    "DEAD": "bold red",
+}
+
+
+@dataclass(frozen=True)
+class Display:
+    """What the demo shows, and where: with `give_json`, which takes the result, the console is stderr."""
+
+    console: Console
+    quiet: bool  # no progress
+    give_json: Callable[[Any], None] | None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether progress is drawn: lines that change need a terminal."""
+        return self.console.is_terminal and not self.quiet
+
+    def say(self, text: str) -> None:
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def announce(self, text: str) -> None:
+        """Say what begins now and may take a while."""
+        if not self.quiet:
+            self.say(text)
+
+    def show_summary(self, summary: Mapping[str, Any], folder: Path) -> None:
+        if self.give_json:
+            self.give_json(summary)
+        else:
+            print_table(summary_table(summary))
+            self._say_paths(folder, ("summary.json", "report.png", "frames.png", "bag"))
+
+    def show_learning(self, summary: Mapping[str, Any], folder: Path) -> None:
+        if self.give_json:
+            self.give_json(summary)
+        else:
+            print_table(_rows_table("Belt arm demo, learning", as_lines(summary)))
+            self._say_paths(folder, ("learning.json", "learning.png", "bag", "policy"))
+
+    def show_sweep(self, cells: Sweep, folder: Path) -> None:
+        if self.give_json:
+            self.give_json(as_rows(cells))
+        else:
+            print_table(sweep_table(cells))
+            self._say_paths(folder, ("sweep.json", "sweep.png"))
+
+    def _say_paths(self, folder: Path, names: Sequence[str]) -> None:
+        for path in (folder / name for name in names):
+            if path.exists():
+                self.say(f"  {path}")
+
+
+@contextmanager
+def live_progress(display: Display, options: DemoOptions) -> Iterator[Callable[[Progress], None]]:
+    """Show a run; yield a function that takes its progress."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[picked]}"),
+        TextColumn("{task.fields[state]}"),
+        TimeElapsedColumn(),
+    )
+    done = ""
+    with RichProgress(*columns, console=display.console, disable=not display.is_live) as bar:
+        description = f"{options.strategy}, {options.path_text}"
+        task = bar.add_task(description, total=options.episodes, picked="", state="")
+
+        def report(progress: Progress) -> None:
+            nonlocal done
+            done = _picked(progress.episodes)
+            bar.update(
+                task,
+                completed=len(progress.episodes),
+                picked=done,
+                state=state_text(progress.state),
+            )
+
+        yield report
+    if not (display.is_live or display.quiet):
+        display.say(f"{description}: {done}")
+
+
+def state_text(state: str) -> str:
+    """Return a state's name as rich draws it, as wide as the longest."""
+    return f"[{STATE_STYLES.get(state, 'white')}]{state:<12}[/]"
+
+
+def summary_table(summary: Mapping[str, Any]) -> Table:
+    """Return the table at the end of a run."""
+    latency = summary["latency_ms"]
+    actions = {name: count for name, count in summary["actions_by_source"].items() if count}
+    states = ", ".join(f"{entry['state']} {entry['seconds']:.1f} s" for entry in summary["states_visited"])
+    picked = f"{summary['successes']} of {summary['episodes']} ({summary['success_rate']:.0%})"
+    rows = [
+        ("cubes picked", picked),
+        ("policy", summary["policy"]),
+        ("strategy", f"{summary['strategy']} ({STRATEGIES[summary['strategy']].label})"),
+        ("injected latency", summary["injected"]),
+        ("request cycle", _latency_text(latency)),
+        ("control ticks by source", ", ".join(f"{name} {count}" for name, count in actions.items())),
+        ("states", states),
+    ]
+    return _rows_table("Belt arm demo", rows)
+
+
+def _rows_table(title: str, rows: Sequence[tuple[str, str]]) -> Table:
+    return Table(title, ("", " "), rows)
+
+
+def sweep_table(cells: Sweep) -> Table:
+    """Return success by latency and strategy."""
+    strategies = [name for name in STRATEGIES if any(key[0] == name for key in cells)]
+    labels = tuple(STRATEGIES[strategy].label for strategy in strategies)
+    rows = []
+    for latency_ms in sorted({key[1] for key in cells}):
+        row = [cells.get((strategy, latency_ms)) for strategy in strategies]
+        texts = [
+            f"{cell.success_rate:.0%} ({cell.successes}/{cell.episodes})" if cell else "" for cell in row
+        ]
+        rows.append((f"{latency_ms:g} ms", *texts))
+    return Table("Cubes picked by injected latency", ("latency", *labels), rows, labels)
+
+
+def _picked(episodes: Sequence[Episode]) -> str:
+    successes = sum(episode.success for episode in episodes)
+    return f"picked {successes} of {len(episodes)}" if episodes else ""
+
+
+def _latency_text(latency: Mapping[str, Any]) -> str:
+    if not latency["n"]:
+        return "no request was answered"
+    return (
+        f"p50 {latency['p50']:.1f}, p95 {latency['p95']:.1f}, p99 {latency['p99']:.1f} ms "
+        f"({latency['n']} requests)"
+    )
+
+
+# -- A run that learns, while it goes on: a live line on the terminal, and a picture that is drawn anew --
+
+
+@contextmanager
+def live_learning(
+    display: Display, options: DemoOptions, duration_s: float, folder: Path
+) -> Iterator[Report]:
+    """Show a run; yield a function that takes its progress, and draws learning.png after each attempt."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TextColumn("{task.fields[version]}"),
+        TextColumn("{task.fields[picked]}"),
+        TextColumn("{task.fields[state]}"),
+        TimeElapsedColumn(),
+    )
+    with RichProgress(*columns, console=display.console, disable=not display.is_live) as bar:
+        task = bar.add_task(
+            f"learn, {options.latency_ms:g} ms", total=duration_s, version="", picked="", state=""
+        )
+        drawn = 0
+
+        def report(learning: Learning) -> None:
+            nonlocal drawn
+            bar.update(
+                task,
+                completed=learning.since_s,
+                version=f"version {learning.version}" if learning.version else "beginner",
+                picked=_picked([attempt.episode for attempt in learning.attempts[-WINDOW:]]),
+                state=state_text(learning.state),
+            )
+            if len(learning.attempts) > drawn:
+                drawn = len(learning.attempts)
+                draw_learning(options, learning.attempts, time.time() - learning.since_s, folder)
+
+        yield report

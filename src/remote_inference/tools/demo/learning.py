@@ -1,0 +1,187 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The results of a run that learns: learning.json and learning.png."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from remote_inference.bags.storage.bag import open_bag
+from remote_inference.bags.timeline.robot_bag import EXECUTED_SUFFIX
+from remote_inference.robot.command import CommandSource
+from remote_inference.tools.demo.learn import Attempt
+from remote_inference.tools.demo.options import DemoOptions
+from remote_inference.tools.demo.run import NAMESPACE
+from remote_inference.tools.demo.sweep import Cell
+from remote_inference.tools.demo.trainer_log import read_updates
+
+PARTS_S = (0, 30, 60, 120, 180, 240, 300)  # since the trainer was started
+WINDOW = 10  # attempts of the moving average
+
+_GREEN, _RED, _BLUE = "#009E73", "#D55E00", "#0072B2"
+
+
+@dataclass
+class Motion:
+    """What moved the arm in one episode.
+
+    held: control ticks without a row of a chunk, between the first and the last that had one.
+    """
+
+    versions: list[str] = field(default_factory=list)
+    chunk_ticks: int = 0
+    held: int = 0
+    _waiting: int = 0  # ticks since the last row of a chunk
+
+    def add(self, source: int, version: str) -> None:
+        if source != CommandSource.CHUNK:
+            self._waiting += bool(self.chunk_ticks)
+            return
+        self.held, self._waiting = self.held + self._waiting, 0
+        self.chunk_ticks += 1
+        if version not in self.versions:
+            self.versions.append(version)
+
+
+def read_motions(bag: Path) -> dict[int, Motion]:
+    """Return what moved the arm, by the robot's episode. Raises BagError."""
+    motions: dict[int, Motion] = {}
+    with open_bag(bag) as reader:
+        for _, _, message in reader.messages([NAMESPACE + EXECUTED_SUFFIX]):
+            motion = motions.setdefault(message.episode_id, Motion())
+            motion.add(message.source, message.policy_version)
+    return motions
+
+
+def write_learning(
+    options: DemoOptions,
+    attempts: Sequence[Attempt],
+    began_s: float,
+    after: Sequence[Cell],
+    folder: Path,
+) -> dict[str, Any]:
+    """Write learning.json and the last picture; return the content of the file. began_s: Unix time."""
+    motions = read_motions(folder / "bag")
+    found = [(attempt, motions.get(attempt.episode.episode_id, Motion())) for attempt in attempts]
+    summary = {
+        "latency_ms": options.latency_ms,
+        "seed": options.seed,
+        "success": success_by_time(attempts),
+        "after": {f"{cell.latency_ms:g} ms": [cell.successes, cell.episodes] for cell in after},
+        "chunk_ticks": sum(motion.chunk_ticks for _, motion in found),
+        "held_ticks": sum(motion.held for _, motion in found),
+        "updates": [
+            {**asdict(update), "time_s": round(update.time_s - began_s, 3)} for update in read_updates(folder)
+        ],
+        "attempts": [
+            {
+                "begin_s": round(attempt.begin_s, 3),
+                "end_s": round(attempt.end_s, 3),
+                **asdict(attempt.episode),
+                "policy_versions": motion.versions,
+                "held_ticks": motion.held,
+            }
+            for attempt, motion in found
+        ],
+    }
+    (folder / "learning.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    draw_learning(options, attempts, began_s, folder, after)
+    return summary
+
+
+def success_by_time(attempts: Sequence[Attempt]) -> dict[str, list[int]]:
+    """Return successes and attempts, before the trainer was started and by the time since; by their begin."""
+    parts: dict[str, list[int]] = {}
+    for attempt in attempts:
+        name = _part_of(attempt.begin_s)
+        successes, count = parts.get(name, (0, 0))
+        parts[name] = [successes + attempt.episode.success, count + 1]
+    return parts
+
+
+def _part_of(begin_s: float) -> str:
+    if begin_s < 0.0:
+        return "before"
+    begin = max(part for part in PARTS_S if part <= begin_s)
+    later = [part for part in PARTS_S if part > begin_s]
+    return f"{begin} to {later[0]} s" if later else f"from {begin} s on"
+
+
+def draw_learning(
+    options: DemoOptions,
+    attempts: Sequence[Attempt],
+    began_s: float,
+    folder: Path,
+    after: Sequence[Cell] = (),
+) -> None:
+    """Draw success over time into learning.png, in place of the picture before."""
+    figure = Figure(figsize=(7.5, 4.2), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    _draw_updates(axes, [update.time_s - began_s for update in read_updates(folder)])
+    _draw_attempts(axes, attempts)
+    axes.axvline(0.0, color="black", linewidth=1)
+    axes.set_xlabel("since the trainer was started [s]")
+    axes.set_ylabel("cubes picked [%]")
+    axes.set_ylim(-6, 106)
+    title = f"An arm at {options.latency_ms:g} ms goes on while its policy learns"
+    if after:
+        cells = ", ".join(f"{cell.latency_ms:g} ms: {cell.successes}/{cell.episodes}" for cell in after)
+        title += f"\nafterwards, at {cells}"
+    axes.set_title(title)
+    axes.grid(alpha=0.3)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    path = folder / "learning.png"
+    temporary = folder / ".learning.png"
+    figure.savefig(temporary, format="png")
+    os.replace(temporary, path)  # who looks at it while it is drawn sees the one before
+
+
+def _draw_updates(axes: Axes, times_s: Sequence[float]) -> None:
+    for index, time_s in enumerate(times_s):
+        label = "new weights" if index == 0 else None
+        axes.axvline(time_s, color="0.75", linewidth=1, linestyle=":", label=label)
+
+
+def _draw_attempts(axes: Axes, attempts: Sequence[Attempt]) -> None:
+    ends_s = [attempt.end_s for attempt in attempts]
+    marks = [100.0 * attempt.episode.success for attempt in attempts]
+    colours = [_GREEN if mark else _RED for mark in marks]
+    axes.scatter(ends_s, marks, c=colours, s=14, alpha=0.7, linewidths=0, label="an attempt")
+    means = [_mean(marks[max(0, index + 1 - WINDOW) : index + 1]) for index in range(len(marks))]
+    axes.plot(ends_s, means, color=_BLUE, linewidth=2, label=f"the last {WINDOW} attempts")
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def as_lines(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the lines of the table at the end of a run."""
+    rows = [(f"picked, {name}", _share(*counts)) for name, counts in summary["success"].items()]
+    rows += [(f"afterwards, at {name}", _share(*counts)) for name, counts in summary["after"].items()]
+    updates = summary["updates"]
+    rows.append(("updates", str(len(updates))))
+    if updates:
+        size_kb = sum(update["size_bytes"] for update in updates) / len(updates) / 1e3
+        longest_ms = 1e3 * max(update["apply_s"] for update in updates)
+        rows.append(("sent for an update", f"{size_kb:.0f} kB"))
+        rows.append(("longest exchange", f"{longest_ms:.2f} ms"))
+    rows.append(("control ticks on chunks", str(summary["chunk_ticks"])))
+    rows.append(("held in the middle of episodes", str(summary["held_ticks"])))
+    return rows
+
+
+def _share(successes: int, count: int) -> str:
+    return f"{successes} of {count} ({successes / count:.0%})"

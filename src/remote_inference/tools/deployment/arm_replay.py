@@ -1,0 +1,104 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Replays recorded commands on an arm: the robot's own node, and a server that answers with the recording.
+
+No other path leads to the controllers than that of every policy: the guard, the stops, the safety states and
+the operator's handles are those of the robot's node.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.documents.yaml_text import dump_yaml
+from remote_inference.base.errors import UserError
+from remote_inference.base.policy import Float32Array
+from remote_inference.server.policies.recorded_commands import CONFIG_FILE, ROWS_FILE
+from remote_inference.tools.deployment import bringup
+
+SERVER = "replay_server"
+# The replay goes on where its prefix is: chunks replace the queue, and rows are dropped as they are executed.
+PARAMETERS = {
+    "autostart": False,
+    "merge_mode": "replace",
+    "delay_policy": "consumed",
+    "request_mode": "overlap",
+}
+
+
+class ArmReplayError(UserError):
+    """An arm cannot be driven with a recording; the message says why."""
+
+
+@dataclass(frozen=True)
+class ReplayFiles:
+    """What server and robot read."""
+
+    contract: Path
+    manifest: Path
+
+
+def write_files(folder: Path, contract: Contract, rows: Float32Array, source: str) -> ReplayFiles:
+    """Write contract, manifest and policy of a replay into a folder.
+
+    rows: `[rows, action_dim]`. source: name of the bag. Raises ArmReplayError for a robot that is not
+    commanded by positions.
+    """
+    if others := sorted(set(contract.actions.kinds) - {"position"}):
+        raise ArmReplayError(
+            f"found {' and '.join(others)} actions, expected position actions: others lead an arm elsewhere "
+            "each time"
+        )
+    measured = tuple(name for source in contract.measured for name in source.names)
+    # The commands were recorded in the robot's units and at its control rate, and so this policy speaks them.
+    state = tuple(source.model_copy(update={"scale": ()}) for source in contract.measuring_sources)
+    actions = contract.actions.model_copy(update={"scale": (), "relative": None})
+    changed = contract.model_copy(
+        update={
+            "state": state,
+            "actions": actions,
+            "images": {},
+            "rename": {},
+            "task": "",
+            "policy_fps": None,
+        }
+    )
+    policy = {
+        "bag": source,
+        "state_names": list(changed.state_names),
+        "positions": list(measured or contract.actions.names),
+        "action_names": list(contract.actions.names),
+        "max_velocity": [contract.actions.limits[name].fastest for name in contract.actions.names],
+        "fps": contract.fps,
+    }
+    model = {"backend": "remote_inference.server.policies.recorded_commands:load", "path": "."}
+    files = ReplayFiles(folder / "robot.contract.yaml", folder / "replay.manifest.yaml")
+    files.contract.write_text(dump_yaml(changed.model_dump(mode="json", exclude_defaults=True)), "utf-8")
+    files.manifest.write_text(dump_yaml({"model": model}), "utf-8")
+    (folder / CONFIG_FILE).write_text(json.dumps(policy), "utf-8")
+    np.save(folder / ROWS_FILE, rows)
+    return files
+
+
+def processes(
+    files: ReplayFiles, *, namespace: str, parameter_files: Sequence[Path] = ()
+) -> list[bringup.Process]:
+    """Describe the processes of a replay: watchdog, server and the robot's node, which waits for `resume`."""
+    namespace = bringup.absolute_namespace(namespace)
+    return [
+        bringup.command_watchdog(files.contract, namespace=namespace),
+        bringup.server(files.manifest, name=SERVER, namespace=namespace),
+        bringup.robot(
+            files.contract,
+            namespace=namespace,
+            servers=[f"{namespace.rstrip('/')}/{SERVER}"],
+            parameter_files=parameter_files,
+            parameters=PARAMETERS,
+        ),
+    ]

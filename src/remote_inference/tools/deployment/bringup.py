@@ -1,0 +1,343 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Which processes, parameters and environment make up a deployment.
+
+The launch files and the command line both use it, so the tests start what `ros2 launch` starts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from remote_inference.base import fast_dds
+from remote_inference.base.contract.contract import load_contract
+from remote_inference.base.contract.fields import find_topic_name_problem
+from remote_inference.base.documents.document import DocumentError
+from remote_inference.base.errors import UserError
+from remote_inference.base.exchange import in_namespace
+from remote_inference.base.paths import share_path
+from remote_inference.learn.environments.slot_pool import LEASE_S
+from remote_inference.tools.deployment import recording, zenoh_config
+
+# glibc's defaults return blocks near 1 MB to the system at once: each message would cost many page faults.
+MALLOC_ENVIRONMENT = {
+    "MALLOC_MMAP_THRESHOLD_": "33554432",
+    "MALLOC_TRIM_THRESHOLD_": "268435456",
+    "MALLOC_TOP_PAD_": "16777216",
+}
+RECORDER = "bag_recorder"
+
+
+class DeploymentError(UserError):
+    """A deployment cannot be started; the message says why."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """One node process: executable of this package, name, namespace, parameters and environment.
+
+    The namespace may be given with or without slashes. Raises DocumentError for a missing parameter file and
+    DeploymentError for a namespace that ROS refuses.
+    """
+
+    executable: str
+    name: str
+    namespace: str = "/"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameter_files: Sequence[str | Path] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    required: bool = True  # the deployment ends with this process
+    is_suspended: bool = True  # by Ctrl-Z, with the deployment
+    words: Sequence[str] = ()  # whole command line of a program that is no node of this package
+    zenoh_settings: Mapping[str, str] = field(default_factory=dict)  # JSON5 by key, over the session's file
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "namespace", absolute_namespace(self.namespace))
+        for path in self.parameter_files:
+            if not Path(path).is_file():
+                raise DocumentError(f"{path}: cannot be read: No such file")
+
+    def command(self) -> list[str]:
+        """Return the command line that starts the process without `ros2 run`."""
+        if self.words:
+            return list(self.words)
+        command = [sys.executable, "-m", "remote_inference.base.nodes.start", self.executable, "--ros-args"]
+        command += ["-r", f"__node:={self.name}", "-r", f"__ns:={self.namespace}"]
+        for path in self.parameter_files:
+            command += ["--params-file", str(path)]
+        for name, value in self.parameters.items():
+            command += ["-p", f"{name}:={_yaml(value)}"]
+        return command
+
+
+def absolute_namespace(namespace: str) -> str:
+    """Return a namespace as ROS names it: `robot_1`, `/robot_1` and `/robot_1/` are `/robot_1`.
+
+    Raises DeploymentError for one that ROS refuses.
+    """
+    return absolute_name(namespace, "namespace") if namespace.strip("/") else "/"
+
+
+def absolute_name(name: str, what: str) -> str:
+    """Return the full name of a node, given with or without its first slash.
+
+    Raises DeploymentError, naming `what`, for one that ROS refuses.
+    """
+    absolute = "/" + name.strip("/")
+    if problem := find_topic_name_problem(absolute):
+        raise DeploymentError(f"{what}: {problem}")
+    return absolute
+
+
+def environment(zenoh_settings: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """Return the environment variables for every process of a deployment; those already set win.
+
+    zenoh_settings: as of `Process`. Raises EndpointError.
+    """
+    variables = {name: value for name, value in MALLOC_ENVIRONMENT.items() if name not in os.environ}
+    if not fast_dds.is_configured(os.environ):
+        variables[fast_dds.profile_variable()] = str(share_path("config", "fastdds.xml"))
+    return variables | _zenoh_environment("", zenoh_settings)
+
+
+def with_middleware(process: Process, rmw: str, router: str = "") -> Process:
+    """Return a process that uses a middleware.
+
+    rmw: RMW_IMPLEMENTATION, empty to keep the one in force. router: endpoint of the Zenoh router that the
+    nodes connect to, such as tls/host:7447; empty: the configuration's. Raises EndpointError.
+    """
+    variables = _zenoh_environment(router, process.zenoh_settings)
+    if rmw:
+        variables["RMW_IMPLEMENTATION"] = rmw
+    return replace(process, environment={**process.environment, **variables})
+
+
+def _zenoh_environment(router: str, settings: Mapping[str, str]) -> dict[str, str]:
+    return zenoh_config.environment(share_path("config", "zenoh"), router, os.environ, settings)
+
+
+def server(
+    manifest: str | Path,
+    *,
+    name: str = "policy_server",
+    namespace: str = "/",
+    autostart: bool = True,
+) -> Process:
+    """Describe one policy server."""
+    return Process(
+        "policy_server",
+        name,
+        namespace,
+        {"manifest": str(manifest), "autostart": autostart},
+        environment=environment(zenoh_config.SERVER_SETTINGS),
+        zenoh_settings=zenoh_config.SERVER_SETTINGS,
+    )
+
+
+def robot(
+    contract: str | Path,
+    *,
+    namespace: str,
+    servers: Sequence[str] = (),
+    tags: Sequence[str] = (),
+    parameter_files: Sequence[str | Path] = (),
+    parameters: Mapping[str, Any] | None = None,
+) -> Process:
+    """Describe one robot's remote_inference node.
+
+    `servers`, `tags` and `parameters` win over `parameter_files`; without any, the node's defaults hold.
+    """
+    lists = {"servers": list(servers), "tags": list(tags)}
+    named = {name: given for name, given in lists.items() if given}
+    return Process(
+        "remote_inference",
+        "remote_inference",
+        namespace,
+        {"contract": str(contract), **named, **(parameters or {})},
+        parameter_files,
+        environment(),
+    )
+
+
+def command_watchdog(contract: str | Path, *, namespace: str) -> Process:
+    """Describe the watchdog of one robot's commands. It is required: no robot moves on unwatched.
+
+    It is never suspended: it stops a robot whose node is.
+    What the environment provides for large messages would only cost it memory, and might hold its stops.
+    """
+    for_large_messages = {*MALLOC_ENVIRONMENT, *fast_dds.PROFILES}
+    variables = environment()
+    kept = {name: value for name, value in variables.items() if name not in for_large_messages}
+    return Process(
+        "command_watchdog",
+        "command_watchdog",
+        namespace,
+        {"contract": str(contract)},
+        environment=kept | fast_dds.shared_memory_off(os.environ),
+        is_suspended=False,
+    )
+
+
+def belt_arm(*, namespace: str) -> Process:
+    """Describe the simulated arm."""
+    return Process("belt_arm", "belt_arm", namespace, environment=environment())
+
+
+def recorder(
+    bag: str | Path,
+    contract: str | Path,
+    *,
+    namespace: str,
+    servers: Sequence[str] = (),
+    parameter_files: Sequence[str | Path] = (),
+    extra_topics: Mapping[str, str] | None = None,
+    recorded_by: str = RECORDER,
+) -> Process:
+    """Describe the recorder of one robot: the package's topics, sensors, commands, stops and takeover.
+
+    It is not required: a full disk must not end control.
+
+    parameter_files: the robot's, which may have parameters of `bag_recorder`. extra_topics: message type by
+    topic relative to the namespace. recorded_by: one of recording.RECORDERS.
+
+    Raises DocumentError for a bad contract or file, RecordingError when that program cannot record, and
+    DeploymentError when `bag` exists already: a recorder that refuses would leave the robot running
+    unrecorded.
+    """
+    import remote_inference.base.wire  # noqa: F401, PLC0415  names the image encodings
+
+    if Path(bag).exists():
+        raise DeploymentError(f"{bag}: exists already, expected the folder of a bag to create")
+    namespace = absolute_namespace(namespace)
+    program = recording.choose_recorder(recorded_by, parameter_files)
+    types = recording.recorded_topics(
+        load_contract(contract), namespace, recording.named_servers(servers, parameter_files), extra_topics
+    )
+    words: Sequence[str] = ()
+    parameters: dict[str, Any] = {}
+    if program == recording.ROS2_BAG:
+        text, config = Path(contract).read_text(encoding="utf-8"), share_path("config", "rosbag2_mcap.yaml")
+        words = recording.ros2_bag_command(bag, types, text, namespace=namespace, config=config)
+    else:
+        parameters = {
+            **recording.file_parameters(RECORDER, parameter_files),
+            "path": str(bag),
+            "topics": [f"{topic}:{type_name}" for topic, type_name in types.items()],
+            "contract": str(contract),
+            "robot": in_namespace(namespace, "remote_inference"),
+        }
+    variables = environment()
+    return Process(
+        program, program, namespace, parameters, environment=variables, required=False, words=words
+    )
+
+
+def robot_processes(
+    contract: str | Path,
+    *,
+    namespace: str,
+    servers: Sequence[str] = (),
+    tags: Sequence[str] = (),
+    parameter_files: Sequence[str | Path] = (),
+    bag: str | Path | None = None,
+    recorded_by: str = RECORDER,
+) -> list[Process]:
+    """Describe everything that runs on a robot: watchdog, node and, with `bag`, its recorder.
+
+    servers: with or without the first slash of their full names. recorded_by: one of recording.RECORDERS.
+    What is started first is stopped last: the watchdog sees the end of the node.
+    """
+    servers = [f"/{server.strip('/')}" for server in servers]
+    processes = [
+        command_watchdog(contract, namespace=namespace),
+        robot(
+            contract,
+            namespace=namespace,
+            servers=servers,
+            tags=tags,
+            parameter_files=parameter_files,
+        ),
+    ]
+    if bag:
+        recording_process = recorder(
+            bag,
+            contract,
+            namespace=namespace,
+            servers=servers,
+            parameter_files=parameter_files,
+            recorded_by=recorded_by,
+        )
+        processes.insert(0, recording_process)
+    return processes
+
+
+def demo_processes(*, namespace: str = "/belt_arm_1") -> list[Process]:
+    """Describe the demo: the shipped policy's server, the simulated arm and its robot node, autostarted."""
+    config = share_path("config")
+    return [
+        server(config / "belt_arm.manifest.yaml"),
+        belt_arm(namespace=namespace),
+        robot(
+            config / "belt_arm.contract.yaml",
+            namespace=namespace,
+            parameter_files=[config / "belt_arm.params.yaml"],
+            parameters={"autostart": True},
+        ),
+    ]
+
+
+def _yaml(value: Any) -> str:
+    """Return a parameter's value as `--ros-args -p` reads it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_yaml(item) for item in value) + "]"
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return repr(value)
+
+
+# -- The processes of simulated robots, and of simulators for trainers -----------------------------------
+
+
+def simulated_robot(
+    name: str,
+    contract: str | Path,
+    *,
+    namespace: str,
+    options: Mapping[str, Any] | None = None,
+    mode: str = "real_time",
+) -> Process:
+    """Describe the node `environment` with one environment. name, options: as make_environment takes them."""
+    parameters = {
+        "environment": name,
+        "options": json.dumps(dict(options or {})),
+        "contract": str(contract),
+        "mode": mode,
+    }
+    return Process("environment", "environment", namespace, parameters, environment=environment())
+
+
+def simulator_pool(
+    environment_name: str,
+    *,
+    slots: int,
+    options: Mapping[str, Any] | None = None,
+    lease_s: float = LEASE_S,
+    name: str = "environment_pool",
+) -> Process:
+    """Describe a pool of simulators. environment_name, options: as make_environment takes them."""
+    parameters = {
+        "environment": environment_name,
+        "options": json.dumps(dict(options or {})),
+        "slots": slots,
+        "lease_s": lease_s,
+    }
+    return Process("environment_pool", name, parameters=parameters, environment=environment())

@@ -1,0 +1,190 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Judges a shell, its machine and who is there: facts in, findings out, without the network."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from remote_inference.base import fast_dds
+from remote_inference.base.exchange import in_namespace
+from remote_inference.tools.deployment import zenoh_config
+from remote_inference.tools.deployment.doctor.findings import Finding, Level
+from remote_inference.tools.deployment.middleware import Installation, describe_missing
+
+DEFAULT_ROUTER = "tcp/localhost:7447"  # of rmw_zenoh
+LARGEST_DOMAIN = 232  # above it, DDS has no ports
+OLDEST_WALL_CLOCK_S = 1_735_689_600  # 2025-01-01: a clock without a battery starts in 1970
+SHOWN_VARIABLES = ("ROS_", "RMW_", "ZENOH_", "FASTRTPS_", "FASTDDS_", "CYCLONEDDS_", "MALLOC_")
+FILE_VARIABLES = (zenoh_config.SESSION_VARIABLE, zenoh_config.ROUTER_VARIABLE, *fast_dds.PROFILES)
+
+
+def judge_middleware(variables: Mapping[str, str], installation: Installation) -> Iterator[Finding]:
+    """Judge RMW_IMPLEMENTATION by what is installed."""
+    wanted = variables.get("RMW_IMPLEMENTATION", "")
+    installed = installation.middlewares
+    if wanted and wanted not in installed:
+        found, advice = describe_missing(wanted, installed), installation.remedy(wanted)
+        yield Finding(Level.ERROR, "middleware", found, "one that is installed", advice)
+    elif wanted == zenoh_config.RMW:
+        yield Finding(Level.OK, "middleware", wanted)
+    elif installation.is_wheels:
+        in_use = wanted or ", ".join(installed)
+        yield Finding(
+            Level.OK, "middleware", f"{in_use}, that of the wheels of ROS 2 {installation.distribution}"
+        )
+    else:
+        how = "export it in every shell: robots and servers meet only on the same middleware"
+        if zenoh_config.RMW not in installed:
+            how = f"install {installation.package_of(zenoh_config.RMW)} and {how}"
+        found = wanted or "RMW_IMPLEMENTATION is not set"
+        yield Finding(Level.WARNING, "middleware", found, zenoh_config.RMW, how)
+
+
+def judge_environment(variables: Mapping[str, str]) -> Iterator[Finding]:
+    """Judge the variables that decide which nodes meet, and name the others that matter."""
+    domain = variables.get("ROS_DOMAIN_ID") or "0"
+    if domain.isdecimal() and int(domain) <= LARGEST_DOMAIN:
+        yield Finding(Level.OK, "domain", f"ROS_DOMAIN_ID {domain}")
+    else:
+        expected = f"a number from 0 to {LARGEST_DOMAIN}"
+        yield Finding(Level.ERROR, "domain", f"ROS_DOMAIN_ID {domain!r}", expected, "the same in every shell")
+    reach = variables.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET")
+    if variables.get("ROS_LOCALHOST_ONLY") == "1":
+        reach = "LOCALHOST"
+    if reach == "OFF":
+        advice = "unset ROS_AUTOMATIC_DISCOVERY_RANGE"
+        yield Finding(Level.ERROR, "discovery", "OFF: nodes find nobody", "SUBNET or LOCALHOST", advice)
+    else:
+        alone = ", nodes of this host alone" if reach == "LOCALHOST" else ""
+        yield Finding(Level.OK, "discovery", f"{reach}{alone}")
+    for name in FILE_VARIABLES:
+        if (path := variables.get(name)) and not Path(path).is_file():
+            yield Finding(
+                Level.ERROR, name, f"no file {path}", "an existing file", f"unset {name} or mend it"
+            )
+    others = [
+        f"{name}={'(holds a password)' if 'password' in value else value}"
+        for name, value in sorted(variables.items())
+        if name.startswith(SHOWN_VARIABLES)
+    ]
+    yield Finding(Level.OK, "environment", " ".join(others) or "nothing set")
+
+
+def router_endpoint(variables: Mapping[str, str]) -> zenoh_config.Endpoint | None:
+    """Return the router that Zenoh nodes of this shell connect to; None: there is none, or it is not known.
+
+    ZENOH_CONFIG_OVERRIDE wins over the session's file, which is read where json5 is installed. Raises
+    EndpointError.
+    """
+    json5 = _find_json5()
+    overrides = zenoh_config.parse_overrides(variables.get(zenoh_config.OVERRIDE_VARIABLE, ""))
+    if text := overrides.get("connect/endpoints"):
+        source = f"{zenoh_config.OVERRIDE_VARIABLE}: connect/endpoints"
+        found = _read(json5 or json.loads, text, source)
+    elif path := variables.get(zenoh_config.SESSION_VARIABLE):
+        if json5 is None or not Path(path).is_file():  # another finding
+            return None
+        source = f"{path}: connect: endpoints"
+        session = _read(lambda name: json5(Path(name).read_text(encoding="utf-8")), path, path)
+        connect = session.get("connect") if isinstance(session, dict) else None
+        found = connect.get("endpoints", []) if isinstance(connect, dict) else []
+    else:
+        source, found = "rmw_zenoh's default", [DEFAULT_ROUTER]
+    if isinstance(found, dict):  # by the mode of the session
+        found = found.get("peer") or found.get("client") or []
+    if not isinstance(found, list):
+        raise zenoh_config.EndpointError(f"{source}: found {found}, expected a list of endpoints")
+    return zenoh_config.parse_endpoint(str(found[0]), source) if found else None
+
+
+def _read(loads: Callable[[str], Any], text: str, source: str) -> Any:
+    try:
+        return loads(text)
+    except (OSError, ValueError) as error:
+        raise zenoh_config.EndpointError(f"{source}: cannot be read: {error}") from None
+
+
+def _find_json5() -> Callable[[str], Any] | None:
+    try:
+        import json5  # noqa: PLC0415  with the packages for fleets
+    except ImportError:
+        return None
+    return json5.loads
+
+
+def judge_router(endpoint: zenoh_config.Endpoint, problem: str) -> Finding:
+    """Judge an attempt to connect to the Zenoh router; `problem` is empty when it succeeded."""
+    if not problem:
+        return Finding(Level.OK, "Zenoh router", f"{endpoint} answers")
+    return Finding(
+        Level.ERROR,
+        "Zenoh router",
+        f"{endpoint} does not answer: {problem}",
+        "a router that listens there",
+        f"start 'ros2 run rmw_zenoh_cpp rmw_zenohd', or name another in {zenoh_config.OVERRIDE_VARIABLE}",
+    )
+
+
+def judge_clock(
+    wall_s: float, clock_publishers: Sequence[str], simulated: Sequence[str] = ()
+) -> Iterator[Finding]:
+    """Judge the wall clock, and simulated time. simulated: full names of nodes whose use_sim_time is true."""
+    if wall_s < OLDEST_WALL_CLOCK_S:
+        advice = "set the clock: bags and logs carry it"
+        yield Finding(Level.WARNING, "clock", f"{wall_s:.0f} s since 1970", "a date after 2024", advice)
+    else:
+        yield Finding(Level.OK, "clock", "the wall clock is set")
+    if clock_publishers:
+        found = f"/clock is published by {', '.join(clock_publishers)}"
+        yield Finding(Level.OK, "simulated time", f"{found}; control ticks go by the machine's own clock")
+    elif simulated:
+        found = f"use_sim_time of {', '.join(simulated)}, and nobody publishes /clock"
+        advice = "start the simulator or its clock's bridge, or leave use_sim_time out: every stamp is 0"
+        yield Finding(Level.WARNING, "simulated time", found, "a publisher of /clock", advice)
+
+
+def judge_names(nodes: Sequence[str], robots: Sequence[str], servers: Sequence[str]) -> Iterator[Finding]:
+    """Judge full node names: two robots or servers of one name are taken for each other."""
+    ours = {*(in_namespace(robot, "remote_inference") for robot in robots), *servers}
+    twice = sorted(name for name, count in Counter(nodes).items() if count > 1)
+    for name in twice:
+        level = Level.ERROR if name in ours else Level.WARNING
+        yield Finding(level, f"node {name}", f"{nodes.count(name)} of this name", "one", "stop or rename one")
+    if not twice:
+        yield Finding(Level.OK, "node names", f"{len(nodes)}, each once")
+
+
+def judge_servers(servers: Mapping[str, Any], robots: Mapping[str, Any]) -> Iterator[Finding]:
+    """Judge servers by their newest status, by name; None: in the graph, but silent.
+
+    robots: by namespace, None one that is silent. A server that is full is a finding only when a robot may
+    wait for it.
+    """
+    alive = [state for state in robots.values() if state is not None and state.state != state.DEAD]
+    is_wanted = not robots or not all(state.session_id for state in alive)
+    if not servers:
+        advice = "start 'remote-inference server', on the same middleware and domain"
+        yield Finding(Level.ERROR, "servers", "none", "at least one", advice)
+    for name, status in servers.items():
+        subject = f"server {name}"
+        if status is None:
+            yield Finding(Level.ERROR, subject, "no status", "one a second", "look whether it hangs")
+        elif status.accepting:
+            yield _judge_sessions(subject, status, is_wanted=is_wanted)
+        else:
+            found, advice = f"{status.lifecycle_state}, refuses sessions", "look at its log"
+            yield Finding(Level.ERROR, subject, found, "active, accepting", advice)
+
+
+def _judge_sessions(subject: str, status: Any, *, is_wanted: bool) -> Finding:
+    """Judge how full an accepting server is. is_wanted: a robot may want one of its sessions."""
+    sessions = f"{len(status.sessions)} of {status.max_sessions} sessions"
+    if is_wanted and len(status.sessions) >= status.max_sessions:
+        advice = "end another robot's, or raise max_sessions in its manifest"
+        return Finding(Level.WARNING, subject, f"{sessions} are open", "a free one", advice)
+    return Finding(Level.OK, subject, f"accepts, {status.policy_name}, {sessions}")

@@ -1,0 +1,195 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Judges a robot's sensors: those of a contract, and without one those that its node waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.contract.state_source import JOINT_STATE
+from remote_inference.base.exchange import in_namespace
+from remote_inference.tools.deployment.doctor.findings import (
+    SAME_DEFINITION,
+    UNREADABLE,
+    Finding,
+    Level,
+    NodeSettings,
+    TopicFacts,
+)
+
+STAMP_TOLERANCE_S = 2.0  # between a stamp and this machine's clock: a driver and the network take some of it
+START_DRIVER = "start its driver, or mend its topic"
+LOOK_AT_DRIVER = "look whether the driver hangs, and whether the network carries its messages"
+DEAD_LINK = "the link between the two is dead: run both with session.json5, or restart the robot's node"
+REPEATS = "messages with one and the same stamp"
+ADVANCING = "stamps that advance, or none"
+MEND_STAMPS = "the node takes each message for the one before: restart the driver, or mend its stamps"
+
+
+def find_unused_topics(contract: Contract, servers: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the cameras' topics that no accepting server's policy uses; none while no server accepts."""
+    statuses = [status for status in servers.values() if status is not None and status.accepting]
+    if not statuses:
+        return ()
+    used = {feature for status in statuses for feature in status.image_features}
+    return tuple(topic for feature, topic in contract.camera_topics.items() if feature not in used)
+
+
+def judge_sensors(
+    contract: Contract,
+    namespace: str,
+    topics: Mapping[str, TopicFacts],
+    settings: NodeSettings,
+    *,
+    unused: Collection[str] = (),
+    stale: Collection[str] = (),
+    lost: Collection[str] = (),
+    simulated: bool = False,
+) -> Iterator[Finding]:
+    """Judge the sensors of a contract. topics: by full name.
+
+    unused: cameras that robots leave out. stale: what the robot's node says is. lost: publishers that it
+    finds no more, as `topic: node`. simulated: somebody publishes /clock, and stamps may be its.
+    """
+    cameras = {image.topic for image in contract.images.values()}
+    for topic, kind in contract.sensor_types.items():
+        name = in_namespace(namespace, topic)
+        if topic in unused:
+            yield Finding(Level.OK, f"sensor {name}", "no server's policy uses it")
+            continue
+        # A camera may be slower than control: a request takes its newest image, and how old that may be is
+        # the node's to say. The joints are what each control tick begins from.
+        rate_hz = 0.0 if topic in cameras else contract.row_fps
+        sensor = _Sensor(f"sensor {name}", kind, rate_hz, settings.max_sensor_age_s, simulated)
+        facts = topics.get(name, TopicFacts())
+        finding = sensor.judge(facts)
+        if finding.level is Level.OK and topic in stale:  # the node receives it, and cannot use it
+            finding = _judge_stale(sensor.subject, facts, _lost_of(topic, lost))
+        yield finding
+
+
+@dataclass(frozen=True)
+class _Sensor:
+    """What is expected of a sensor of the contract. rate_hz: a lower one is a warning."""
+
+    subject: str
+    kind: str
+    rate_hz: float
+    max_age_s: float
+    simulated: bool
+
+    def judge(self, facts: TopicFacts) -> Finding:
+        return self._judge_content(facts) or self._judge_rate(facts) or self._judge_stamps(facts)
+
+    def _judge_content(self, facts: TopicFacts) -> Finding | None:
+        """Return why the node can use no message, None when it can."""
+        if not facts.publishers:
+            return self._error("no publisher", self.kind, START_DRIVER)
+        if set(facts.types) != {self.kind}:
+            found = f"published as {', '.join(facts.types)}"
+            return self._error(found, self.kind, "mend the contract's type, or the driver")
+        who = f"from {', '.join(facts.publishers)}"
+        if not facts.rate_hz > 0.0:
+            return self._error(f"no message {who}", self.kind, LOOK_AT_DRIVER)
+        if facts.unreadable:
+            return self._error(f"{UNREADABLE} {who}", self.kind, SAME_DEFINITION)
+        if facts.missing:
+            names = ", ".join(_all_names(facts)) or "no joint"
+            found = f"no message {who} has {', '.join(facts.missing)}, they have {names}"
+            advice = "mend the names in the contract, prefix included, or start the driver of what is missing"
+            return self._error(found, "every joint that the contract reads", advice)
+        if facts.repeats:
+            return self._error(f"{REPEATS} {who}", ADVANCING, MEND_STAMPS)
+        return None
+
+    def _judge_rate(self, facts: TopicFacts) -> Finding | None:
+        found = _rate(facts)
+        if facts.rate_hz * self.max_age_s < 1.0:
+            expected = f"{1.0 / self.max_age_s:g} Hz or faster, max_sensor_age_s is {self.max_age_s:g}"
+            advice = "too old for a request most of the time: a faster driver, or a larger max_sensor_age_s"
+            return self._error(found, expected, advice)
+        if len(facts.publishers) > 1 and not _share_joints(facts):
+            return Finding(Level.WARNING, self.subject, found, "one publisher", "their messages alternate")
+        if facts.rate_hz < 0.9 * self.rate_hz:
+            expected = f"{self.kind} at {self.rate_hz:g} Hz or faster"
+            return Finding(Level.WARNING, self.subject, found, expected, "requests wait for new messages")
+        return None
+
+    def _judge_stamps(self, facts: TopicFacts) -> Finding:
+        if self.simulated or not abs(facts.stamp_age_s) > STAMP_TOLERANCE_S:
+            return Finding(Level.OK, self.subject, _rate(facts))
+        side = "behind" if facts.stamp_age_s > 0.0 else "ahead of"
+        found = f"stamps are {abs(facts.stamp_age_s):.0f} s {side} this machine's clock"
+        advice = (
+            "synchronise the clocks of the driver's machine and this one, or have the driver stamp with wall "
+            "time: bags and reports go by stamps"
+        )
+        expected = f"less than {STAMP_TOLERANCE_S:g} s between them"
+        return Finding(Level.WARNING, self.subject, found, expected, advice)
+
+    def _error(self, found: str, expected: str, advice: str) -> Finding:
+        return Finding(Level.ERROR, self.subject, found, expected, advice)
+
+
+def judge_stale(
+    namespace: str, stale: Collection[str], topics: Mapping[str, TopicFacts], lost: Collection[str] = ()
+) -> Iterator[Finding]:
+    """Judge the sensors that a robot's node says are stale, without knowing its contract.
+
+    lost: their publishers that the node finds no more, as `topic: node`.
+    """
+    for topic in stale:
+        name = in_namespace(namespace, topic)
+        yield _judge_stale(f"sensor {name}", topics.get(name, TopicFacts()), _lost_of(topic, lost))
+
+
+def _lost_of(topic: str, lost: Collection[str]) -> frozenset[str]:
+    pairs = (publisher.split(": ", 1) for publisher in lost)
+    return frozenset(node for source, node in pairs if source == topic)
+
+
+def _judge_stale(subject: str, facts: TopicFacts, lost: frozenset[str]) -> Finding:
+    stale = "the node has no fresh message"
+    if not facts.publishers:
+        return Finding(Level.ERROR, subject, f"{stale}: no publisher", "fresh ones", START_DRIVER)
+    who = f"from {', '.join(facts.publishers)}"
+    if len(facts.types) > 1:
+        found, advice = (
+            f"{stale}: known as {', '.join(facts.types)}",
+            "mend the contract's type, or the driver",
+        )
+        return Finding(Level.ERROR, subject, found, "one type", advice)
+    if not facts.rate_hz > 0.0:
+        return Finding(Level.ERROR, subject, f"{stale}: none {who}", "fresh ones", LOOK_AT_DRIVER)
+    if apart := sorted(lost.intersection(facts.publishers)):  # the node finds them no more, and this one does
+        found = f"{stale}, and has lost {', '.join(apart)}: {_rate(facts)} here"
+        return Finding(Level.ERROR, subject, found, "a link between them", DEAD_LINK)
+    if facts.unreadable:
+        found, expected = f"{stale}: {UNREADABLE} {who}", ", ".join(facts.types)
+        return Finding(Level.ERROR, subject, found, expected, SAME_DEFINITION)
+    if facts.repeats:
+        return Finding(Level.ERROR, subject, f"{stale}: {REPEATS} {who}", ADVANCING, MEND_STAMPS)
+    found = f"{stale}: {_rate(facts)} as {', '.join(facts.types)}"
+    if facts.types == (JOINT_STATE,):
+        found += f" with the joints {', '.join(_all_names(facts))}"
+        advice = "look for one that is missing here, or at the node's log"
+        return Finding(Level.ERROR, subject, found, "the contract's joints, prefix included", advice)
+    advice = "the node's log says why it takes none"
+    return Finding(Level.ERROR, subject, found, "the contract's type, at a steady rate", advice)
+
+
+def _rate(facts: TopicFacts) -> str:
+    return f"{facts.rate_hz:.1f} Hz from {', '.join(facts.publishers)}"
+
+
+def _all_names(facts: TopicFacts) -> list[str]:
+    return sorted({name for names in facts.joints for name in names})
+
+
+def _share_joints(facts: TopicFacts) -> bool:
+    """Return whether several drivers publish joints of their own on one topic, which the node merges."""
+    names = [name for names in facts.joints for name in names]
+    return len(facts.joints) > 1 and len(names) == len(set(names))

@@ -1,0 +1,117 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Which middlewares this machine has, and what a user should know of the one in use.
+
+They are read from ament's index: rcl ends a process that asks for another.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ament_index_python.packages import PackageNotFoundError as MissingPackageError, get_package_prefix
+from ament_index_python.resources import get_resources
+
+from remote_inference.base.errors import UserError
+from remote_inference.base.paths import distribution_of_wheels, share_path
+from remote_inference.tools.deployment import zenoh_config
+
+
+class MiddlewareError(UserError):
+    """The chosen middleware is not installed."""
+
+
+def installed_middlewares() -> list[str]:
+    """Return the middlewares that this machine has."""
+    share_path()  # where the wheels lie, nobody has set AMENT_PREFIX_PATH
+    return sorted(set(get_resources("rmw_typesupport")) - {"rmw_implementation"})
+
+
+@dataclass(frozen=True)
+class Installation:
+    """The ROS 2 that this machine has.
+
+    distribution: its name, empty when nothing says it. is_wheels: it is of the Python package index, whose
+    wheels have one middleware each.
+    """
+
+    middlewares: tuple[str, ...]
+    distribution: str = ""
+    is_wheels: bool = False
+
+    def remedy(self, rmw: str, setting: str = "RMW_IMPLEMENTATION") -> str:
+        """Return what to do when `setting` asks for a middleware that is not installed."""
+        if self.is_wheels:
+            return f"leave out {setting}: the wheels of ROS 2 have no other middleware"
+        return f"install {self.package_of(rmw)}, or choose another with {setting}"
+
+    def package_of(self, rmw: str) -> str:
+        """Return the Debian package that holds a middleware, or words for it."""
+        if self.distribution:
+            return f"ros-{self.distribution}-{rmw.replace('_', '-')}"
+        return f"{rmw} for this ROS 2 distribution"
+
+
+def find_installation(variables: Mapping[str, str]) -> Installation:
+    """Return the ROS 2 that processes with these environment variables run on."""
+    if distribution := variables.get("ROS_DISTRO", ""):  # set where ROS 2 is sourced
+        return Installation(tuple(installed_middlewares()), distribution)
+    distribution = distribution_of_wheels()
+    return Installation(tuple(installed_middlewares()), distribution, is_wheels=bool(distribution))
+
+
+def describe_missing(rmw: str, installed: Sequence[str]) -> str:
+    """Return what was found instead of a middleware."""
+    return f"{rmw} is not installed, found {', '.join(installed) or 'none'}"
+
+
+def require_middleware() -> None:
+    """Raise MiddlewareError when RMW_IMPLEMENTATION names a middleware that is not installed."""
+    wanted = os.environ.get("RMW_IMPLEMENTATION", "")
+    installed = installed_middlewares()
+    if wanted and wanted not in installed:
+        raise MiddlewareError(
+            f"middleware: {describe_missing(wanted, installed)}; "
+            f"{find_installation(os.environ).remedy(wanted)}"
+        )
+
+
+def middleware_warnings(rmw: str, router: str = "") -> list[str]:
+    """Return the warnings for a user whose middleware is not Zenoh.
+
+    rmw: RMW_IMPLEMENTATION, empty for the distribution's default. router: as given to `bringup.environment`.
+    Raises MiddlewareError when `rmw` is not installed.
+    """
+    if rmw:
+        _require_installed(rmw)
+    if rmw == zenoh_config.RMW:
+        return []
+    if not router and not _is_installed(zenoh_config.RMW):  # the wheels: there is no choice
+        return []
+    in_use = rmw or "the default of this ROS 2 distribution"
+    warnings = [
+        f"the middleware in use is {in_use}, not {zenoh_config.RMW}: this package is made for Zenoh, and "
+        "robots and servers meet only when all use the same one"
+    ]
+    if router:
+        warnings.append(f"router:={router} has no effect with {in_use}")
+    return warnings
+
+
+def _is_installed(rmw: str) -> bool:
+    try:
+        get_package_prefix(rmw)
+    except MissingPackageError:
+        return False
+    return True
+
+
+def _require_installed(rmw: str) -> None:
+    if _is_installed(rmw):
+        return
+    raise MiddlewareError(
+        f"rmw:={describe_missing(rmw, installed_middlewares())}; "
+        f"{find_installation(os.environ).remedy(rmw, 'rmw:=')}"
+    )

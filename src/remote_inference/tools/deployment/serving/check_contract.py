@@ -1,0 +1,272 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What `remote-inference check` says of a contract: its mapping, its messages, and a robot's parameters.
+
+Whether sources can be read and commands written is checked without the robot. A message type that is not
+installed here may be installed there. A field that the type does not have is a mistake everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from remote_inference.base.contract.action_bounds import JointLimit, PoseAction, is_gripper
+from remote_inference.base.contract.actions import Actions
+from remote_inference.base.contract.commands.controller_facts import INTERPOLATE
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.contract.policy_units import ConvertedQuaternion, scales_by_name
+from remote_inference.base.contract.state_source import StateSource
+from remote_inference.base.documents.document import DocumentError, parse_document
+from remote_inference.base.documents.problems import find_non_text_keys, show_value
+from remote_inference.base.ros_parameters import PARAMETERS_KEY, ExecutorName, is_rclpys_own
+from remote_inference.base.wire import WireError, make_command_writer, message_class
+from remote_inference.base.wire.message_types import command_class, find_remedy
+from remote_inference.base.wire.sensors.content_time import is_stamped
+from remote_inference.base.wire.sensors.state_readers import make_state_reader
+from remote_inference.robot.config import RobotConfig
+from remote_inference.tools.tables import Table
+
+# -- Tables: the policy's numbers as functions of the robot's, and the bounds of the actions --------------
+
+
+INDENT = "  "
+LEAST_OVERLAP = 0.2  # of a policy's range and an action's limits, as part of the larger one
+MANY_TURNS = 4 * math.pi  # rad: limits beyond it may be meant in degrees
+
+
+def describe_mapping(contract: Contract) -> Iterator[str]:
+    """Yield the lines of both tables. Robot's numbers are in the contract's units, and so are limits."""
+    for table in (_numbers(contract), _actions(contract)):
+        yield ""
+        yield from (f"{INDENT}{line}" for line in table.to_text().splitlines())
+    for name, kind in zip(contract.actions.names, contract.actions.kinds, strict=True):
+        if kind == "switch":
+            yield f"{INDENT}switch {name}: {_describe_switch(contract.actions.limits[name])}"
+    for name, pose in contract.actions.poses.items():
+        yield f"{INDENT}pose {name}: {_describe_pose(pose)}"
+    for measurement in contract.measurements if contract.measured else ():
+        source = measurement.source
+        entries = source.joints if source.is_joints else source.entries
+        pairs = zip(measurement.actions, entries, strict=True)
+        found = ", ".join(f"{action} as {entry}" for action, entry in pairs if action)
+        yield f"{INDENT}measured by {source.topic}: {found}"
+
+
+def _numbers(contract: Contract) -> Table:
+    """Return how the policy's numbers follow from the robot's: policy = robot x factor + offset."""
+    state = contract.state_names, contract.policy_state_names, contract.state_units
+    actions = contract.actions.names, contract.policy_action_names, contract.action_units
+    uses: dict[tuple[str, ...], list[str]] = {}
+    for use, (names, policy_names, units) in {"state": state, "action": actions}.items():
+        own = zip(names, units.lines, units.units, strict=True)
+        columns = [(name, f"{factor:g}", f"{offset:g}", unit) for name, (factor, offset), unit in own]
+        rows = units.lay_out(columns, partial(_turned_columns, names))
+        for policy_name, row in zip(policy_names, rows, strict=True):
+            uses.setdefault((policy_name, *row), []).append(use)
+    return Table(
+        "",
+        ("policy", "= robot", "x factor", "+ offset", "unit", "in"),
+        [(*row, found[0] if len(found) == 1 else "both") for row, found in uses.items()],
+        numbers=("x factor", "+ offset"),
+    )
+
+
+def _turned_columns(names: Sequence[str], turned: ConvertedQuaternion) -> list[tuple[str, str, str, str]]:
+    """Return the columns of each number that the policy has in place of a quaternion."""
+    quaternion = ", ".join(names[column] for column in turned.columns)
+    shape = turned.rotation.shape
+    return [(f"{turned.rotation.form} of {quaternion}", "", "", shape.unit)] * shape.width
+
+
+def _actions(contract: Contract) -> Table:
+    actions = contract.actions
+    return Table(
+        "",
+        ("action", "kind", "min", "max", "per second", "unit"),
+        [
+            (name, kind, *_describe_bounds(actions, name), actions.unit(name))
+            for name, kind in zip(actions.names, actions.kinds, strict=True)
+        ],
+        numbers=("min", "max", "per second"),
+    )
+
+
+def _describe_bounds(actions: Actions, name: str) -> tuple[str, str, str]:
+    """Return lowest and highest command and the bound on its change; "-" for what has none of its own."""
+    if name in actions.quaternions:
+        return "-", "-", "-"
+    limit, kind = actions.limit_of(name), actions.kind_of(name)
+    return f"{limit.min:g}", f"{limit.max:g}", f"{limit.fastest:g}" if kind != "switch" else "-"
+
+
+def _describe_pose(pose: PoseAction) -> str:
+    position, quaternion = ", ".join(pose.position), ", ".join(pose.quaternion)
+    speeds = f"{pose.max_velocity:g} m/s and {pose.max_angular_velocity:g} rad/s along its way"
+    return f"position {position}; quaternion {quaternion}; {speeds}"
+
+
+def _describe_switch(limit: JointLimit) -> str:
+    dwell = f", at most one change in {limit.dwell_s:g} s" if limit.dwell_s else ""
+    return f"{limit.max:g} above {limit.closes_above:g}, {limit.min:g} below {limit.opens_below:g}{dwell}"
+
+
+def find_limit_warnings(contract: Contract) -> list[str]:
+    """Return what a contract's limits may not be meant to say."""
+    actions = contract.actions
+    warnings = [
+        f"actions.limits.{name}: a gripper that closes on an object will count as a joint that does not "
+        "follow, and stop the arm; expected max_following_error: off"
+        for name in actions.watched_grippers
+    ]
+    for name in actions.positions:
+        limit = actions.limits[name]
+        if limit.max_following_error == "off" and not is_gripper(name):
+            warnings.append(
+                f"actions.limits.{name}: found max_following_error: off for what is no gripper by its name: "
+                "nothing notices when it stops following"
+            )
+        if actions.unit(name) == "rad" and max(-limit.min, limit.max) > MANY_TURNS:
+            warnings.append(
+                f"actions.limits.{name}: found {limit.min:g} to {limit.max:g} rad, more than two turns; "
+                "degrees are none of the robot's: the policy's stand in scale"
+            )
+    for name, scale in scales_by_name(actions.scale).items():
+        limit = actions.limit_of(name)
+        if scale.range is not None and _overlap(scale.range, (limit.min, limit.max)) < LEAST_OVERLAP:
+            low, high = scale.range
+            warnings.append(
+                f"actions.scale: found a range of {low:g} to {high:g} for {name}, whose limits are "
+                f"{limit.min:g} to {limit.max:g}: they have little in common"
+            )
+    return warnings
+
+
+def _overlap(one: tuple[float, float], other: tuple[float, float]) -> float:
+    """Return how much of the larger of two ranges both have, 0 to 1. The ends of the first may fall."""
+    low, high = min(one), max(one)
+    common = min(high, other[1]) - max(low, other[0])
+    return max(0.0, common) / max(high - low, other[1] - other[0])
+
+
+# -- Parameters of robots in ROS parameter files, and the messages of a contract -------------------------
+
+
+ROBOT_NODE = "remote_inference"
+
+
+class _RobotParameters(RobotConfig):
+    """What a robot's section of a file may hold, besides the path of a contract."""
+
+    executor: ExecutorName = "events"
+
+
+def read_parameters(path: Path, content: Any, sections: Mapping[str, Any]) -> tuple[RobotConfig, ...]:
+    """Return the parameters of each robot that a file names; with wildcards alone, of any robot.
+
+    Those of other nodes and of rclpy do not count.
+    """
+    if problems := find_non_text_keys(content):
+        raise DocumentError("\n".join(f"{path}: {line}" for line in problems))
+    general: dict[str, Any] = {}
+    robots: dict[str, dict[str, Any]] = {}
+    for node, section in sections.items():
+        name = node.rpartition("/")[2]
+        if name not in {ROBOT_NODE, "*", "**"}:
+            if get_close_matches(name, [ROBOT_NODE], cutoff=0.8):
+                raise DocumentError(
+                    f"{path}: found a section of the node {name}, did you mean {ROBOT_NODE!r}?"
+                )
+            continue
+        if not isinstance(section or {}, dict):
+            found = f"found {show_value(section)}, expected a mapping of parameters"
+            raise DocumentError(f"{path}: {node}: {PARAMETERS_KEY}: {found}")
+        given = (section or {}).items()
+        own = {key: value for key, value in given if key != "contract" and not is_rclpys_own(key)}
+        if "*" in node:
+            general |= own
+        robots[node] = own
+    named = {node: own for node, own in robots.items() if "*" not in node} or dict(list(robots.items())[:1])
+    return tuple(
+        parse_document({**general, **own}, _RobotParameters, f"{path}: {node}") for node, own in named.items()
+    )
+
+
+def find_parameter_problem(contract: Contract, parameters: RobotConfig) -> str:
+    """Return why the robot's node refuses its parameters with this contract, or an empty string."""
+    try:
+        parameters.check_fallback(*contract.actions.kinds)
+    except ValueError as error:
+        return f"parameter {error}"
+    return ""
+
+
+def find_message_warnings(path: Path, contract: Contract) -> list[str]:
+    """Return a warning for each source and command whose message type is not installed here.
+
+    Raises DocumentError, naming the file and the key, for fields that a type does not have, and for a reader
+    of a message type that cannot be used.
+    """
+    tries: dict[str, tuple[str, Callable[[], object]]] = {
+        place: (source.type, partial(make_state_reader, source, place))
+        for place, source in contract.state_sources.items()
+    }
+    for number, sink in enumerate(contract.commands):
+        tries[f"commands.{number}"] = sink.type, partial(make_command_writer, sink, contract)
+    warnings = []
+    for place, (type_name, make) in tries.items():
+        if not is_installed(type_name):
+            remedy = find_remedy(type_name)
+            hint = f"; to check it: {remedy}" if remedy else ""
+            warnings.append(f"{place}.type: {type_name} is not installed here: not checked{hint}")
+        elif problem := _find_problem(make):
+            where = "" if problem.startswith(place) else f"{place}."
+            raise DocumentError(f"{path}: {where}{problem}")
+    return warnings
+
+
+def find_controller_warnings(contract: Contract) -> list[str]:
+    """Return what to set in trajectory controllers, whose parameters are not known here."""
+    topics = [sink.topic for sink in contract.topic_commands if sink.interface.takes_horizon]
+    if not topics:
+        return []
+    return [
+        f"commands: {', '.join(topics)}: a joint_trajectory_controller without {INTERPOLATE} leads the arm "
+        "faster than its limits (docs/reference/drivers.md): set it; doctor --contract looks whether it is"
+    ]
+
+
+def describe_sources(contract: Contract) -> Iterator[str]:
+    """Yield a line for each source: its topic, its type, and how old the node takes a message for."""
+    for place, source in contract.state_sources.items():
+        use = "positions" if place == "measured" else "state"
+        yield f"  {use} from {source.topic}: {source.type}, {_describe_age(source)}"
+
+
+def _describe_age(source: StateSource) -> str:
+    if not is_installed(source.type):
+        return "age unknown here"
+    if is_stamped(message_class(source.type)):
+        return "age by the header's stamp"
+    return "age by arrival: without a header, messages that a driver repeats count as new"
+
+
+def is_installed(type_name: str) -> bool:
+    """Return whether a message or an action of this name can be used here."""
+    try:
+        command_class(type_name)
+    except WireError:
+        return False
+    return True
+
+
+def _find_problem(make: Callable[[], object]) -> str:
+    try:
+        make()
+    except WireError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,152 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Robots and servers as an operator sees them: tables and plain data, made of their latched messages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from remote_inference.tools.tables import Table
+
+ROBOT_COLUMNS = ("robot", "state", "server", "p50 ms", "p95 ms", "left s", "guard")
+SERVER_COLUMNS = ("server", "state", "policy", "sessions", "load", "ms", "requests", "errors")
+NO_ANSWER = "no state"  # in the graph, without a message yet
+# What each has in JSON, beside robot or server.
+ROBOT_FIELDS = (
+    *("state_name", "cause", "paused", "pause_cause", "server", "session_id", "session_epoch"),
+    *("episode_id", "task", "policy_version", "queue_length", "playback_left_s"),
+    *("latency_p50_ms", "latency_p95_ms", "delay_steps"),
+    *("stale_sources", "lost_publishers", "implausible"),
+    *("requests", "chunks_merged", "chunks_dropped", "chunks_rejected", "request_timeouts"),
+    *("reconnects", "control_ticks", "late_ticks", "stop", "taken_over", "shadow", "shadow_ticks"),
+    "injected_fault",
+)
+SERVER_FIELDS = (
+    *("instance_id", "lifecycle_state", "accepting", "policy_name", "policy_revision", "policy_fingerprint"),
+    *("chunk_size", "trained_fps", "supports_rtc", "continuation", "serving_mode", "max_sessions"),
+    *("sessions", "load", "inference_ms", "response_ms", "requests", "errors", "superseded"),
+    "observation_steps",
+)
+
+
+def robot_as_json(namespace: str, state: Any | None) -> dict[str, Any]:
+    """Return a robot's ClientState as plain data; without a message only `robot`."""
+    if state is None:
+        return {"robot": namespace}
+    guard = dict(zip(state.guard_names, map(int, state.guard_counts), strict=False))
+    return {
+        "robot": namespace,
+        **_plain(state, ROBOT_FIELDS),
+        "guard": guard,
+        "shadow_error": {
+            name: {"mean": mean, "max": largest} for name, mean, largest in _shadow_errors(state)
+        },
+    }
+
+
+def server_as_json(name: str, status: Any | None) -> dict[str, Any]:
+    """Return a server's ServerStatus as plain data; without a message only `server`."""
+    return {"server": name} if status is None else {"server": name, **_plain(status, SERVER_FIELDS)}
+
+
+def robot_table(robots: Mapping[str, Any]) -> Table:
+    """Return one row per robot, by namespace."""
+    rows = [_robot_row(name, state) for name, state in sorted(robots.items())]
+    return Table("", ROBOT_COLUMNS, rows, ROBOT_COLUMNS[3:])
+
+
+def server_table(servers: Mapping[str, Any]) -> Table:
+    """Return one row per server, by name."""
+    rows = [_server_row(name, status) for name, status in sorted(servers.items())]
+    return Table("", SERVER_COLUMNS, rows, SERVER_COLUMNS[3:])
+
+
+def describe_robot(namespace: str, state: Any) -> Table:
+    """Return one robot's state, a line for each thing that an operator asks for."""
+    guard = [
+        f"{name} {count}" for name, count in zip(state.guard_names, state.guard_counts, strict=False) if count
+    ]
+    rows = {
+        "robot": namespace,
+        "state": f"{state_of(state)}: {state.cause}" if state.cause else state_of(state),
+        "server": state.server or "none",
+        "session": f"{state.session_id}, opened {_times(state.session_epoch)}"
+        if state.session_id
+        else "none",
+        "policy": state.policy_version or "none",
+        "episode": f"{state.episode_id}, task {state.task!r}",
+        "queue": f"{state.queue_length} actions, {state.playback_left_s:.2f} s",
+        "latency": f"p50 {_number(state.latency_p50_ms)} ms, p95 {_number(state.latency_p95_ms)} ms",
+        "requests": f"{state.requests}, {state.chunks_merged} chunks merged, {state.chunks_dropped} dropped, "
+        f"{state.chunks_rejected} rejected, {state.request_timeouts} timeouts",
+        "reconnects": str(state.reconnects),
+        "sensors": f"waiting for {', '.join(state.stale_sources)}" if state.stale_sources else "fresh",
+        **({"gone": ", ".join(state.lost_publishers)} if state.lost_publishers else {}),
+        "guard": ", ".join(guard) or "no intervention",
+        "control": f"{state.control_ticks} ticks, {state.late_ticks} late",
+    }
+    if state.implausible:
+        rows["not believed"] = state.implausible
+    if state.stop:
+        rows["stopped by"] = state.stop
+    elif state.paused:
+        rows["paused"] = state.pause_cause
+    if state.injected_fault:
+        rows["fault injected"] = state.injected_fault
+    if state.shadow:
+        errors = (f"{name} {mean:.4f} (max {largest:.4f})" for name, mean, largest in _shadow_errors(state))
+        rows["shadow"] = f"{state.shadow_ticks} ticks, mean distance from the arm: {', '.join(errors)}"
+    return Table("", ("", " "), list(rows.items()))
+
+
+def state_of(state: Any) -> str:
+    """Return the state's name, with its modes: stopped, paused, taken over, shadow, fault injected."""
+    marks = {
+        "fault injected": state.injected_fault,
+        "shadow": state.shadow,
+        "taken over": state.taken_over,
+        "stopped": state.stop,
+        "paused": state.paused and not state.stop,
+    }
+    return ", ".join([str(state.state_name), *(mark for mark, is_set in marks.items() if is_set)])
+
+
+def _shadow_errors(state: Any) -> Iterator[tuple[str, float, float]]:
+    """Yield joint, mean and largest distance of its would-be commands."""
+    return zip(state.shadow_names, state.shadow_error_mean, state.shadow_error_max, strict=False)
+
+
+def _robot_row(name: str, state: Any | None) -> tuple[str, ...]:
+    if state is None:
+        return (name, NO_ANSWER, *[""] * (len(ROBOT_COLUMNS) - 2))
+    numbers = (state.latency_p50_ms, state.latency_p95_ms)
+    latencies = (_number(value) for value in numbers)
+    interventions = str(sum(map(int, state.guard_counts)))
+    return (name, state_of(state), state.server, *latencies, f"{state.playback_left_s:.2f}", interventions)
+
+
+def _server_row(name: str, status: Any | None) -> tuple[str, ...]:
+    if status is None:
+        return (name, NO_ANSWER, *[""] * (len(SERVER_COLUMNS) - 2))
+    accepts = status.lifecycle_state if status.accepting else f"{status.lifecycle_state}, refuses"
+    sessions = f"{len(status.sessions)}/{status.max_sessions}"
+    inference, counts = _number(status.inference_ms), (str(status.requests), str(status.errors))
+    return (name, accepts, status.policy_name, sessions, f"{status.load:.0%}", inference, *counts)
+
+
+def _plain(message: Any, fields: tuple[str, ...]) -> dict[str, Any]:
+    values = {field: getattr(message, field) for field in fields}
+    return {
+        field: value if isinstance(value, (bool, int, float, str)) else [str(item) for item in value]
+        for field, value in values.items()
+    }
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.1f}"

@@ -1,0 +1,211 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What `remote-inference fleet` does: keep the description, issue certificates, write configurations."""
+
+from __future__ import annotations
+
+import datetime
+import getpass
+import json
+import os
+import shutil
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from remote_inference.base.documents.document import DocumentError
+from remote_inference.base.paths import share_path
+from remote_inference.tools.keys import authority as ca, description, render
+from remote_inference.tools.keys.description import (
+    Fleet,
+    replace_folder,
+    restore_folders,
+    write_files,
+    write_folder,
+)
+
+PASSPHRASE_VARIABLE = "REMOTE_INFERENCE_CA_PASSPHRASE"
+AUTHORITY_LIFETIME = datetime.timedelta(days=3650)
+MEMBER_LIFETIME = datetime.timedelta(days=365)
+RENEW_BEFORE = datetime.timedelta(days=30)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a member's certificate stands, or the authority's, after a verb."""
+
+    role: str  # a key of the description, or "authority"
+    name: str  # empty for the authority
+    state: str  # valid, renew, expired or revoked
+    expires: str  # date
+    text: str  # for people
+
+    def to_json(self) -> dict[str, str]:
+        """Return it ready for JSON."""
+        return {name: value for name, value in asdict(self).items() if name != "text"}
+
+
+def init(folder: Path, *, with_passphrase: bool = False) -> list[Standing]:
+    """Make a fleet's folder, authority and empty description. Raises DocumentError if a fleet is there."""
+    if (folder / description.FILE_NAME).exists():
+        raise DocumentError(f"{folder / description.FILE_NAME}: exists, expected a folder without a fleet")
+    passphrase = os.environ.get(PASSPHRASE_VARIABLE, "").encode()
+    if with_passphrase and not passphrase:
+        passphrase = _new_passphrase()
+    authority = ca.create_authority("remote_inference fleet", _now(), AUTHORITY_LIFETIME)
+    write_folder(
+        folder / "authority",
+        {
+            ca.KEY_FILE: (authority.key_pem(passphrase or None), 0o600),
+            ca.CERTIFICATE_FILE: (authority.certificate_pem, 0o644),
+        },
+    )
+    try:
+        description.save_fleet(folder, Fleet())
+    except BaseException:
+        shutil.rmtree(folder / "authority")
+        raise
+    until = _date(ca.valid_until(authority.certificate))
+    return [Standing("authority", "", "valid", until, f"{folder}: authority valid until {until}")]
+
+
+def add(folder: Path, role: str, name: str, details: dict[str, Any]) -> list[Standing]:
+    """Add a member and issue its certificate. role: a key of the description; details: the member's keys.
+
+    Raises DocumentError if the description would become invalid, AuthorityError and OSError. Changes nothing
+    if it raises.
+    """
+    fleet = _load(folder)
+    fleet = description.with_member(fleet, role, name, details, _source(folder))
+    files = _issue(folder, fleet, name)
+    write_folder(_member(folder, name), files)
+    try:
+        description.save_fleet(folder, fleet)
+    except BaseException:
+        shutil.rmtree(_member(folder, name))
+        raise
+    return [_standing(folder, role, name)]
+
+
+def renew(folder: Path, name: str) -> list[Standing]:
+    """Give a member a new key and certificate. Raises the same errors as `add`, and then changes nothing."""
+    fleet = _load(folder)
+    role = description.role_of(fleet, name, _source(folder))
+    replace_folder(_member(folder, name), _issue(folder, fleet, name))
+    return [_standing(folder, role, name)]
+
+
+def revoke(folder: Path, name: str) -> list[Standing]:
+    """Remove a member and delete its local key. Raises DocumentError if it is unknown or still in use."""
+    fleet = _load(folder)
+    role = description.role_of(fleet, name, _source(folder))
+    certificate = ca.read_certificate(_member(folder, name) / render.CERTIFICATE_FILE)
+    until = ca.valid_until(certificate).date()
+    description.save_fleet(folder, description.without_member(fleet, name, until, _source(folder)))
+    shutil.rmtree(_member(folder, name))
+    text = f"{name}: revoked in {_source(folder)}; now run `fleet render` and restart every router"
+    return [Standing(role, name, "revoked", str(until), text)]
+
+
+def render_all(folder: Path) -> list[Standing]:
+    """Write every member's Zenoh configurations. Raises DocumentError, AuthorityError and OSError."""
+    fleet = _load(folder)
+    bases = share_path("config", "zenoh")
+    router_base, session_base = (
+        render.load_base(bases / file) for file in (render.ROUTER_FILE, render.SESSION_FILE)
+    )
+    for _, name in fleet.members():
+        ca.read_certificate(_member(folder, name) / render.CERTIFICATE_FILE)
+    configurations: dict[Path, dict[str, Any]] = {}
+    for role, name in fleet.members():
+        place = _member(folder, name)
+        if role == "routers":
+            configurations[place / render.ROUTER_FILE] = render.fleet_router(router_base, fleet, name)
+        else:
+            configurations[place / render.ROUTER_FILE] = render.machine_router(router_base, fleet, name)
+            configurations[place / render.SESSION_FILE] = render.session(session_base, fleet, name)
+    write_files(
+        {
+            path: (json.dumps(configuration, indent=2).encode(), 0o644)
+            for path, configuration in configurations.items()
+        }
+    )
+    members = [_standing(folder, role, name) for role, name in fleet.members()]
+    return [_standing_of(folder / "authority" / ca.CERTIFICATE_FILE, "authority", ""), *members]
+
+
+def _load(folder: Path) -> Fleet:
+    """Undo a `renew` that was killed, then read the description. Raises DocumentError and OSError."""
+    restore_folders(folder / "members")
+    return description.load_fleet(folder)
+
+
+def _issue(folder: Path, fleet: Fleet, name: str) -> dict[str, tuple[bytes, int]]:
+    """Return the files of a member's new identity with their modes."""
+    authority = ca.load_authority(folder / "authority", _ask_passphrase, _now())
+    hosts = fleet.routers[name].hosts if name in fleet.routers else ()
+    credential = authority.issue(name, _now(), MEMBER_LIFETIME, hosts)
+    return {
+        render.CA_FILE: (authority.certificate_pem, 0o644),
+        render.CERTIFICATE_FILE: (credential.certificate, 0o644),
+        render.KEY_FILE: (credential.key, 0o600),
+    }
+
+
+def _standing(folder: Path, role: str, name: str) -> Standing:
+    return _standing_of(_member(folder, name) / render.CERTIFICATE_FILE, role, name)
+
+
+def _standing_of(certificate: Path, role: str, name: str) -> Standing:
+    until = ca.valid_until(ca.read_certificate(certificate))
+    left = until - _now()
+    state, remark = "valid", ""
+    if left.total_seconds() <= 0:
+        state, remark = "expired", " (EXPIRED)"
+    elif left < RENEW_BEFORE:
+        state, remark = "renew", ", renew it"
+    text = f"{role}.{name}" if name else role
+    return Standing(role, name, state, _date(until), f"{text}: expires {_date(until)}{remark}")
+
+
+def _ask_passphrase() -> bytes:
+    if passphrase := os.environ.get(PASSPHRASE_VARIABLE):
+        return passphrase.encode()
+    return _ask("Passphrase of the authority's key: ").encode()
+
+
+def _new_passphrase() -> bytes:
+    passphrase = _ask("New passphrase for the authority's key: ")
+    if not passphrase or _ask("The same again: ") != passphrase:
+        raise ca.AuthorityError(
+            "found an empty passphrase or two different ones, expected the same passphrase twice"
+        )
+    return passphrase.encode()
+
+
+def _ask(prompt: str) -> str:
+    if not sys.stdin.isatty():
+        raise ca.AuthorityError(
+            f"found no terminal to ask for the authority's passphrase, expected it in {PASSPHRASE_VARIABLE}"
+        )
+    try:
+        return getpass.getpass(prompt)
+    except EOFError as error:
+        raise ca.AuthorityError("found end of input, expected the authority's passphrase") from error
+
+
+def _source(folder: Path) -> str:
+    return str(folder / description.FILE_NAME)
+
+
+def _member(folder: Path, name: str) -> Path:
+    return folder / "members" / name
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.timezone.utc)
+
+
+def _date(moment: datetime.datetime) -> str:
+    return f"{moment:%Y-%m-%d}"

@@ -1,0 +1,191 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A contract begun from a running robot: what is known is written, the rest is marked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from remote_inference.base.contract.contract import parse_contract
+from remote_inference.base.contract.generated import GeneratedContract
+from remote_inference.base.contract.image_source import COMPRESSED_IMAGE, IMAGE
+from remote_inference.base.documents.document import FILL_IN, DocumentError
+from remote_inference.tools.contracts.running_robot import (
+    CommandTopic,
+    ImageTopic,
+    JointTopic,
+    RobotView,
+    suggest,
+)
+from remote_inference.tools.contracts.urdf import parse_urdf
+from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY
+
+URDF = parse_urdf(
+    """<robot name="picker">
+    <joint name="arm" type="revolute"><limit lower="-1" upper="2" velocity="3" effort="10"/></joint>
+    <joint name="roll" type="continuous"><limit velocity="4" effort="0"/></joint>
+    <joint name="finger" type="prismatic"><limit lower="0" upper="0.04" velocity="0.2" effort="5"/></joint>
+    <joint name="other_finger" type="prismatic"><mimic joint="finger"/></joint>
+    <joint name="odd" type="revolute"><limit lower="0" upper="0" velocity="0"/></joint>
+    </robot>""",
+    "picker.urdf",
+)
+JOINTS = JointTopic("joint_states", ("arm", "roll", "finger", "other_finger"), 100.0)
+ARM = CommandTopic("arm_controller/joint_trajectory", JOINT_TRAJECTORY, ("arm", "roll"), "position")
+GRIPPER = CommandTopic("gripper_controller/commands", FLOAT64_MULTI_ARRAY, ("finger",), "position")
+VIEW = RobotView([JOINTS], [], [ARM, GRIPPER], URDF)
+
+
+def places(generated: GeneratedContract) -> list[str]:
+    return [line.partition(": ")[0] for line in generated.marks]
+
+
+def fill_in(content: Any, values: dict[str, Any], place: str = "") -> Any:
+    """Return the content with a value at each marked place, and nothing else changed."""
+    if isinstance(content, str) and content.startswith(FILL_IN):
+        return values[place]
+    if isinstance(content, dict):
+        return {key: fill_in(item, values, f"{place}.{key}".lstrip(".")) for key, item in content.items()}
+    if isinstance(content, list):
+        return [fill_in(item, values, f"{place}.{index}") for index, item in enumerate(content)]
+    return content
+
+
+def test_a_robot_that_says_everything_leaves_only_the_rate_and_the_endless_joint():
+    generated = suggest(VIEW)
+    assert places(generated) == ["fps", "actions.limits.roll.min", "actions.limits.roll.max"]
+    assert "continuous joint" in generated.marks[1]
+    assert generated.content["robot_type"] == "picker"
+    assert generated.content["actions"]["limits"]["arm"] == {"min": -1.0, "max": 2.0, "max_velocity": 3.0}
+    assert generated.content["actions"]["limits"]["finger"]["unit"] == "m"
+
+
+@pytest.mark.parametrize(("kind", "said"), [("position", "off"), ("velocity", None), ("effort", None)])
+def test_a_gripper_may_stay_behind_its_position_commands(kind: str, said: str | None):
+    limits = suggest(VIEW, kind).content["actions"]["limits"]
+    assert limits["finger"].get("max_following_error") == said
+    assert "max_following_error" not in limits["arm"]
+
+
+def test_it_loads_after_its_marks_are_filled_in_and_not_before():
+    generated = suggest(VIEW)
+    with pytest.raises(DocumentError) as caught:
+        parse_contract(generated.to_yaml(), "generated")
+    assert str(caught.value).splitlines() == [f"generated: {line}" for line in generated.marks]
+    values = {"fps": 30.0, "actions.limits.roll.min": -6.0, "actions.limits.roll.max": 6.0}
+    filled = fill_in(yaml.safe_load(generated.to_yaml()), values)
+    contract = parse_contract(yaml.safe_dump(filled), "filled")
+    assert contract.actions.names == ("arm", "roll", "finger")
+    assert contract.actions.kind == "position"
+
+
+def test_a_joint_that_follows_another_is_left_out_and_named():
+    generated = suggest(VIEW)
+    assert generated.content["state"][0]["names"] == ["arm", "roll", "finger"]
+    assert any("other_finger" in note for note in generated.notes)
+
+
+@pytest.mark.parametrize(
+    ("joint", "kind", "marked"),
+    [
+        ("arm", "velocity", []),
+        ("arm", "effort", ["max_velocity"]),
+        ("roll", "velocity", []),
+        ("roll", "effort", ["min", "max", "max_velocity"]),
+        ("odd", "position", ["min", "max", "max_velocity"]),
+        ("unheard_of", "position", ["min", "max", "max_velocity"]),
+        ("finger", "", ["min", "max", "max_velocity", "unit"]),
+    ],
+)
+def test_a_limit_that_the_urdf_does_not_give_is_marked(joint: str, kind: str, marked: list[str]):
+    command = CommandTopic("commands", FLOAT64_MULTI_ARRAY, (joint,), kind)
+    generated = suggest(RobotView([JointTopic("joint_states", (joint,), 50.0)], [], [command], URDF))
+    prefix = f"actions.limits.{joint}."
+    assert [place.removeprefix(prefix) for place in places(generated) if place.startswith(prefix)] == marked
+
+
+def test_velocities_and_efforts_are_as_large_both_ways():
+    command = CommandTopic("commands", FLOAT64_MULTI_ARRAY, ("arm",), "velocity")
+    generated = suggest(RobotView([JointTopic("joint_states", ("arm",), 50.0)], [], [command], URDF))
+    assert generated.content["actions"]["limits"]["arm"] == {"min": -3.0, "max": 3.0, "max_velocity": 3.0}
+
+
+def test_a_person_s_word_on_the_kind_goes_before_the_controllers():
+    silent = CommandTopic("commands", FLOAT64_MULTI_ARRAY, ("arm",))
+    view = RobotView([JointTopic("joint_states", ("arm",), 50.0)], [], [silent], URDF)
+    assert "actions.kind" in places(suggest(view))
+    assert suggest(view, "effort").content["actions"]["kind"] == "effort"
+
+
+def test_a_controller_that_does_not_name_its_joints_is_marked():
+    generated = suggest(
+        RobotView([JOINTS], [], [CommandTopic("commands", FLOAT64_MULTI_ARRAY)], URDF), "position"
+    )
+    assert {"actions.names", "commands.0.names"} < set(places(generated))
+    assert "joints that were received: arm, roll, finger" in "".join(generated.marks)
+
+
+def test_two_controllers_of_one_joint_are_a_choice():
+    rival = CommandTopic("position_controller/commands", FLOAT64_MULTI_ARRAY, ("arm",), "position")
+    generated = suggest(RobotView([JOINTS], [], [ARM, rival], URDF))
+    assert "commands.1.names" in places(generated)
+    assert "delete this entry or arm_controller/joint_trajectory" in "".join(generated.marks)
+
+
+def test_a_joint_is_read_from_one_topic():
+    small = JointTopic("gripper/joint_states", ("finger", "thumb"), 10.0)
+    generated = suggest(RobotView([small, JOINTS], [], [], None))
+    assert [source["names"] for source in generated.content["state"]] == [list(JOINTS.names), ["thumb"]]
+
+
+def test_commands_that_are_joint_states_are_not_taken_for_measurements():
+    commands = JointTopic("joint_commands", JOINTS.names, 30.0)
+    generated = suggest(RobotView([commands, JOINTS], [], [], None))
+    assert [source["topic"] for source in generated.content["state"]] == ["joint_states"]
+    assert "joint_commands: left out, it has no joint of its own" in generated.notes
+
+
+def test_nothing_seen_is_all_marked():
+    assert places(suggest(RobotView())) == [
+        "robot_type",
+        "fps",
+        "state",
+        "actions.kind",
+        "actions.names",
+        "actions.limits",
+        "commands.0.topic",
+        "commands.0.type",
+        "commands.0.names",
+    ]
+
+
+def test_cameras_are_named_after_their_topics_and_stand_once():
+    images = [
+        ImageTopic("wrist/image_raw", IMAGE, "rgb8", 640, 480),
+        ImageTopic("wrist/image_raw/compressed", COMPRESSED_IMAGE, "jpeg"),
+        ImageTopic("wrist/image_raw/compressedDepth", COMPRESSED_IMAGE, "16UC1; compressedDepth"),
+        ImageTopic("depth/image_rect", IMAGE, "16UC1", 320, 240),
+        ImageTopic("left/camera/image_raw", IMAGE),
+    ]
+    generated = suggest(RobotView([JOINTS], images, [], URDF))
+    assert generated.content["images"] == {
+        "depth": {"topic": "depth/image_rect", "type": IMAGE, "colour": "depth"},
+        "left_camera": {
+            "topic": "left/camera/image_raw",
+            "type": IMAGE,
+            "colour": "FILL_IN: rgb or depth; no message was received on left/camera/image_raw",
+        },
+        "wrist": {"topic": "wrist/image_raw/compressed", "type": COMPRESSED_IMAGE, "colour": "rgb"},
+    }
+
+
+@pytest.mark.parametrize("name", ["a\nfps: 1", "a\u2028b", "'", "{x: [", "- #"])
+def test_a_name_from_outside_stays_a_name(name: str):
+    topic = JointTopic("joint_states", (name,), 50.0)
+    generated = suggest(RobotView([topic, JointTopic("others", (name,), 50.0)], remarks=[name]))
+    content = yaml.safe_load(generated.to_yaml())
+    assert content["state"][0]["names"] == [name]
+    assert content["fps"].startswith(FILL_IN)
