@@ -120,8 +120,8 @@ class VirtualServer:
         self._free_ns, self._elapsed_ns = self._world.now_ns + self._elapsed_ns, 0
         if served:
             self._wake(self._free_ns)
-        elif self.worker.wait_ns:
-            self._wake(self._world.now_ns + self.worker.wait_ns)
+        elif self.worker.intake.wait_ns:
+            self._wake(self._world.now_ns + self.worker.intake.wait_ns)
 
     def _deliver(self, session: Session, chunk: Chunk) -> None:
         self._spend(self._world.draw(self._world.times.send_s))

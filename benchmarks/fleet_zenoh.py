@@ -26,7 +26,7 @@ sys.path.append(str(Path(__file__).parents[1] / "test"))
 from remote_inference.base.exchange import in_namespace
 from remote_inference.base.paths import share_path
 from remote_inference.srv import CloseSession, GetStatus, OpenSession
-from remote_inference.tools.keys import authority as ca, description, render, verbs
+from remote_inference.tools.keys import authority as ca, description, verbs
 from remote_inference.tools.keys.description import write_folder
 from support.free_ports import free_port
 from support.transport.engine import ROUTER, SESSION, configuration, endpoints, process
@@ -75,7 +75,7 @@ class Link:
             settings |= {"mode": '"client"', "connect/endpoints": endpoints(*ports)}
             return zenoh.open(configuration(SESSION, settings))
         dialled = json.dumps([f"tls/localhost:{port}" for port in ports])
-        file = Path(self.members, name, render.SESSION_FILE)
+        file = Path(self.members, name, verbs.SESSION_FILE)
         return zenoh.open(configuration(file, {**settings, "connect/endpoints": dialled}))
 
 
@@ -100,9 +100,9 @@ def make_keys(folder: Path, servers: Sequence[str], listed: Sequence[Sequence[st
         hosts = fleet.routers[name].hosts if name in fleet.routers else ()
         credential = authority.issue(name, now, datetime.timedelta(days=1), hosts)
         files = {
-            render.CA_FILE: (authority.certificate_pem, 0o644),
-            render.CERTIFICATE_FILE: (credential.certificate, 0o644),
-            render.KEY_FILE: (credential.key, 0o600),
+            verbs.CA_FILE: (authority.certificate_pem, 0o644),
+            verbs.CERTIFICATE_FILE: (credential.certificate, 0o644),
+            verbs.KEY_FILE: (credential.key, 0o600),
         }
         write_folder(folder / "members" / name, files)
     description.save_fleet(folder, fleet)
@@ -123,7 +123,7 @@ def routers(keys: Path | None) -> Iterator[tuple[Link, list[Popen[Any]]]]:
         ports = tuple(fleet.routers[name].ports[0] for name in ROUTERS)
         listen = [json.dumps([f"tls/127.0.0.1:{port}"]) for port in ports]
         dial = ["[]", json.dumps([f"tls/localhost:{ports[0]}"])]
-        files = [keys / "members" / name / render.ROUTER_FILE for name in ROUTERS]
+        files = [keys / "members" / name / verbs.ROUTER_FILE for name in ROUTERS]
         places = tuple(zip(files, listen, dial, strict=True))
     with ExitStack() as stack:
         started = [

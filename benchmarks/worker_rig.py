@@ -79,11 +79,11 @@ class WorkerRig:
 
     def _tell_worker(self) -> None:
         self._work.set()
-        self._worker.prepare_ahead(self._sessions)
+        self._worker.intake.prepare_ahead(self._sessions)
 
     def _serve(self) -> None:
         while not self._stop.is_set():
-            self._work.wait(self._worker.wait_ns / 1e9 or 0.1)
+            self._work.wait(self._worker.intake.wait_ns / 1e9 or 0.1)
             self._work.clear()
             while not self._stop.is_set() and self._worker.step(self._sessions):
                 pass

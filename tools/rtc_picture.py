@@ -10,7 +10,7 @@ from pathlib import Path
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from remote_inference.server.policies.networks.flow_network import prefix_weights
+from remote_inference.server.policies.networks.rtc_network import prefix_weights
 
 CHUNK_SIZE, EXECUTION_HORIZON = 40, 30
 

@@ -22,8 +22,8 @@ from remote_inference.learn.nodes.environment_pool import PoolConfig
 from remote_inference.robot.config import RobotConfig
 from remote_inference.server.manifest.manifest import Manifest
 from remote_inference.server.policies.hold import HoldConfig
-from remote_inference.server.policies.lerobot.options import LeRobotOptions
-from remote_inference.server.policies.networks.chunk_config import (
+from remote_inference.server.policies.lerobot.checkpoint import LeRobotOptions
+from remote_inference.server.policies.networks.torch_chunk import (
     ChunkPolicyConfig,
     FlowConfig,
     PrefixConfig,

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping
 
 from markdown_table import make_table
 
-from remote_inference.tools.cli import make_parser
 from remote_inference.tools.cli.exit_codes import MEANINGS, OF_VERB
-from remote_inference.tools.cli.parser import EXAMPLES, PROGRAM
+from remote_inference.tools.cli.parser import EXAMPLES, PROGRAM, make_parser
 
 
 def verbs() -> str:

@@ -30,7 +30,7 @@ from remote_inference.learn.environments.belt_arm.scene import (
     BeltArm,
 )
 from remote_inference.learn.environments.belt_arm.strategies import TRAINED
-from remote_inference.server.policies.processors import box_resize
+from remote_inference.server.policies.trained_policy import box_resize
 
 POLICY_IMAGE_HEIGHT, POLICY_IMAGE_WIDTH = 72, 96
 JPEG_QUALITY = 90

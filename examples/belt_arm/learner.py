@@ -22,7 +22,7 @@ from belt_arm.labelled_episode import (
 from remote_inference.base.policy import Float32Array
 from remote_inference.learn.environments.belt_arm.scene import BeltArm
 from remote_inference.server.policies.networks.chunk_network import ObservationNetwork
-from remote_inference.server.policies.networks.prefix_network import (
+from remote_inference.server.policies.networks.rtc_network import (
     ActionPrefix,
     PrefixChunkNetwork,
     PrefixNetwork,

@@ -15,17 +15,17 @@ from torch import nn
 from belt_arm.collect import Dataset
 from belt_arm.labelled_episode import DelayedDataset
 from belt_arm.learner import draw_motions, see, with_noise
-from remote_inference.server.policies.networks.chunk_config import (
+from remote_inference.server.policies.networks.chunk_network import ChunkNetwork, ObservationNetwork
+from remote_inference.server.policies.networks.rtc_network import (
+    FlowNetwork,
+    PrefixChunkNetwork,
+    PrefixFlowNetwork,
+)
+from remote_inference.server.policies.networks.torch_chunk import (
     FlowConfig,
     PrefixFlowConfig,
     PrefixRegressionConfig,
     RegressionConfig,
-)
-from remote_inference.server.policies.networks.chunk_network import ChunkNetwork, ObservationNetwork
-from remote_inference.server.policies.networks.flow_network import FlowNetwork
-from remote_inference.server.policies.networks.prefix_network import (
-    PrefixChunkNetwork,
-    PrefixFlowNetwork,
 )
 
 Network = TypeVar("Network", bound=ObservationNetwork)

@@ -39,15 +39,16 @@ from belt_arm.train import (
     train_prefix_flow,
 )
 from remote_inference.learn.environments.belt_arm.scene import CONTROL_HZ, IMAGE_FEATURES, JOINT_NAMES
-from remote_inference.server.policies.networks.chunk_config import (
+from remote_inference.server.policies.networks.chunk_network import ChunkNetwork, ObservationNetwork
+from remote_inference.server.policies.networks.torch_chunk import (
     ChunkPolicyConfig,
     FlowConfig,
     PrefixFlowConfig,
     PrefixRegressionConfig,
     RegressionConfig,
+    TorchChunkPolicy,
+    save_policy,
 )
-from remote_inference.server.policies.networks.chunk_network import ChunkNetwork, ObservationNetwork
-from remote_inference.server.policies.networks.torch_chunk import TorchChunkPolicy, save_policy
 
 GUIDANCE_STEPS, LATENCY_STEPS = 5000, 6000  # of heads that are trained on finished encoders
 BEGINNER_STEPS = 3000  # with more of them the arm is late, but not lost, at 600 ms

@@ -25,7 +25,7 @@ from remote_inference.base.errors import UserError
 from remote_inference.base.stop_signals import StopFlag, common_signals, handle
 from remote_inference.learn.weights import SenderConfig, WeightSender
 from remote_inference.learn.weights.shared_memory import connect
-from remote_inference.server.policies.networks.prefix_network import PrefixChunkNetwork
+from remote_inference.server.policies.networks.rtc_network import PrefixChunkNetwork
 from remote_inference.server.policies.networks.torch_chunk import TorchChunkPolicy, save_policy
 from remote_inference.tools.demo.trainer_log import LOG_FILE, POLICY_FOLDER, Update
 

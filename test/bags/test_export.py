@@ -20,7 +20,7 @@ from std_msgs.msg import Header
 
 from remote_inference.bags.export.camera import ImageStatistics
 from remote_inference.bags.export.format import Phase
-from remote_inference.base.lerobot_format import from_lerobot, read_info
+from remote_inference.base.lerobot_format import import_contract
 from remote_inference.msg import ClientState, Observation
 from remote_inference.tools.cli import main
 from support.builders import CAMERA, JOINTS
@@ -398,7 +398,7 @@ def test_a_data_set_has_the_policy_s_names(tmp_path: Path):
     features = json.loads(text)["features"]
     names = [f"{name}.pos" for name in JOINTS]
     assert features["action"]["names"] == features["observation.state"]["names"] == names
-    assert from_lerobot(read_info(text, "info.json")).content["actions"]["names"] == names
+    assert import_contract(text, "info.json").content["actions"]["names"] == names
 
 
 def test_bags_of_different_robots_make_no_data_set(

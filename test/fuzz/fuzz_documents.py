@@ -23,13 +23,13 @@ from remote_inference.base.documents.document import (
     parse_document,
     parse_json,
 )
-from remote_inference.base.lerobot_format import from_lerobot, read_info
+from remote_inference.base.lerobot_format import import_contract
 from remote_inference.learn.hud.contract import from_hud, read_hud
 from remote_inference.robot.nodes.remote_inference import RobotParameters
 from remote_inference.server.manifest.manifest import Manifest, load_manifest
 from remote_inference.server.nodes.policy_server import ServerConfig
 from remote_inference.server.policies.hold import HoldConfig
-from remote_inference.server.policies.networks.chunk_config import ChunkPolicyConfig
+from remote_inference.server.policies.networks.torch_chunk import ChunkPolicyConfig
 from remote_inference.server.policies.onnx.file import OnnxDescription
 from remote_inference.tools.contracts.rosetta.document import parse_rosetta
 from remote_inference.tools.contracts.rosetta.importer import from_rosetta
@@ -243,7 +243,7 @@ TARGETS = (
     Target("fleet", _tree_of(Fleet), lambda: _json(FLEET), spoil_tree, (DocumentError,), 2, f"{SOURCE}: "),
     Target(
         "lerobot_info",
-        lambda data: from_lerobot(read_info(data, SOURCE)).to_yaml(),
+        lambda data: import_contract(data, SOURCE).to_yaml(),
         lambda: _json(INFO),
         spoil_tree,
         (DocumentError,),

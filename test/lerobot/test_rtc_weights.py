@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, strategies as st
 from real_lerobot import RTCConfig, RTCProcessor
 
-from remote_inference.server.policies.networks.flow_network import prefix_weights
+from remote_inference.server.policies.networks.rtc_network import prefix_weights
 
 SIZE = 20
 

@@ -46,7 +46,7 @@ from remote_inference.base.wire import (
     offer_to_request,
 )
 from remote_inference.base.wire.commands import READERS, WRITERS
-from remote_inference.base.wire.images.image_decoding import EncodedImage, announced_pixels, decode_images
+from remote_inference.base.wire.observation import EncodedImage, announced_pixels, decode_images
 from remote_inference.base.wire.sensors.state_readers import make_state_readers
 from remote_inference.learn.environments import ENVIRONMENTS, make_environment
 from remote_inference.learn.weights import COMPRESSIONS, SenderConfig, WeightsError, WeightSyncer

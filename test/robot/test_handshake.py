@@ -161,14 +161,14 @@ def test_two_servers_of_one_name_are_both_named_and_no_restart():
     """Their statuses come in turn; an instance that has been replaced never comes back."""
     handshake = walk(make_handshake(), Phase.OPEN, ns(1))
     session = REPLY.server_instance_id
-    assert handshake.note_sender("/a", session, ns(1)) == []
-    assert handshake.note_sender("/a", "other", ns(2)) == []
+    assert handshake.duplicate_servers.note_sender("/a", session, ns(1)) == []
+    assert handshake.duplicate_servers.note_sender("/a", "other", ns(2)) == []
     assert handshake.take_server_status("/a", "other", ()) == "server restarted"
-    (warning,) = handshake.note_sender("/a", session, ns(3))
+    (warning,) = handshake.duplicate_servers.note_sender("/a", session, ns(3))
     assert warning == Warn(f"servers of one name, /a: instances {session} and other; end all but one")
-    assert handshake.note_sender("/a", "other", ns(4)) == []  # told
+    assert handshake.duplicate_servers.note_sender("/a", "other", ns(4)) == []  # told
     assert handshake.take_server_status("/a", "other", ()) == ""
-    assert handshake.note_sender("/a", "third", ns(5)) == []
+    assert handshake.duplicate_servers.note_sender("/a", "third", ns(5)) == []
     assert handshake.take_server_status("/a", "third", ()) == "server restarted"
 
 

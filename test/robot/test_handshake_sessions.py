@@ -74,7 +74,7 @@ def test_a_refusal_is_told_and_followed_by_a_pause() -> None:
 def test_a_session_whose_rows_cannot_work_is_refused_for_good() -> None:
     handshake = make_handshake(max_action_age_s=0.05)
     walk(handshake, Phase.OPENING, 0)
-    with pytest.raises(FatalMismatch, match=r"max_action_age_s: found .*, expected more than a row lasts"):
+    with pytest.raises(FatalMismatch, match=r"max_action_age_s: found .*, expected more than an action"):
         handshake.take_session_reply("/a", 1, REPLY, 0)
     assert handshake.session is None
 

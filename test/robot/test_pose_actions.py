@@ -163,7 +163,7 @@ def test_a_command_that_takes_rows_ahead_takes_no_pose(monkeypatch: pytest.Monke
     monkeypatch.setattr(type(COMMAND_INTERFACES), "get", lambda *_: ahead)
     document = pose_document()
     document["commands"] = [{"topic": "target", "type": FLOAT64_MULTI_ARRAY, "names": list(POSE)}]
-    with pytest.raises(DocumentError, match="target takes rows ahead, expected another type for a pose"):
+    with pytest.raises(DocumentError, match="target takes actions ahead, expected another type for a pose"):
         pose_contract(document)
 
 

@@ -319,7 +319,7 @@ def test_a_chunk_is_refused_when_nobody_knows_where_the_robot_was(world: World) 
     world.position = np.full(2, np.nan)
     world.run(2)
     assert world.engine.counters.chunks_rejected > 0
-    assert "its rows are relative to where the robot was, which is not known" in world.warnings()
+    assert "its actions are relative to where the robot was, which is not known" in world.warnings()
     assert not len(world.engine.queue)
 
 

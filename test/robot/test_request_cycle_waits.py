@@ -374,7 +374,7 @@ def test_an_error_is_told_also_where_nobody_knows_what_its_rows_are_relative_to(
     robot = Robot(contract=parse_document(document, Contract, "test.yaml"))
     for status, words in (
         (ChunkStatus.ERROR, "server answered ERROR"),
-        (ChunkStatus.OK, "its rows are relative"),
+        (ChunkStatus.OK, "its actions are relative"),
     ):
         rejection = robot.finish(robot.ask(), status=status)
         assert rejection is not None

@@ -508,7 +508,7 @@ def test_messages_by_joint_carry_no_switch(message: str, expected: str):
 def test_a_controller_that_takes_rows_ahead_takes_no_switch(monkeypatch: pytest.MonkeyPatch):
     ahead = CommandInterface(kinds=ANY_KIND, takes_horizon=True)
     monkeypatch.setattr(COMMAND_INTERFACES, "get", lambda _: ahead)
-    assert "gripper takes rows ahead, expected another type for a switch" in problem_of(document_of())
+    assert "gripper takes actions ahead, expected another type for a switch" in problem_of(document_of())
 
 
 def test_a_switch_has_a_controller_of_its_own():

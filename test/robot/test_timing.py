@@ -55,7 +55,7 @@ def test_what_cannot_work_is_refused_by_the_value_to_change(wrong: Timing, words
         (timing(latency_s=0.8), ["buffer_time_s is 0.5", "0.8 s", "raise buffer_time_s"]),
         (
             timing(chunk_size=5, latency_s=0.3),
-            ["0.167 s at 30 Hz", "an answer takes 0.3 s", "chunks of 5 rows: too short"],
+            ["0.167 s at 30 Hz", "an answer takes 0.3 s", "chunks of 5 actions: too short"],
         ),
         (timing(execution_horizon=5, latency_s=0.3), ["execution_horizon: too short"]),
         (timing(max_action_age_s=0.3, latency_s=0.3, max_sensor_age_s=0.2), ["max_action_age_s: too short"]),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from remote_inference.base.policy import PolicyError, ServingMode
+from remote_inference.base.policy import Float32Array, PolicyError, ServingMode
 from remote_inference.server.manifest.manifest import Manifest, ModelSource
 from remote_inference.server.warmup import (
     TIMED_INFERENCES,
@@ -241,9 +241,14 @@ def test_a_manifest_without_a_task_for_a_policy_that_reads_it_is_a_warning(
 
 
 def test_other_requests_are_warmed_up_before_the_policy_is_ready():
-    policy = SteadyPolicy()
-    other, runs = rehearse(policy), []
-    other.run = lambda batch_size=1: runs.append(batch_size)  # type: ignore[method-assign, return-value]
+    policy, runs = SteadyPolicy(), []
+
+    class Other(Rehearsal):
+        def run(self, batch_size: int = 1) -> list[Float32Array]:
+            runs.append(batch_size)
+            return super().run(batch_size)
+
+    other = Other(**vars(rehearse(policy)))
     ready = make_ready(policy, rehearse(policy), make_manifest(), frozen_clock, [other])
     assert len(runs) >= make_manifest().warmup_inferences
     assert ready.warnings == ()

@@ -56,7 +56,7 @@ def test_a_request_for_another_server_is_never_answered_here():
     assert (record.session_id, record.seq_id, record.episode_id) == ("elsewhere", 7, 3)
     assert (record.robot, record.status, record.batch_size) == ("/robot_0", "error", 0)
     assert record.outcome == "not answered: it names session 'elsewhere', expected 's0'"
-    assert (bench.worker.counters.requests, bench.worker.counters.errors) == (1, 1)
+    assert (bench.worker.finishing.counters.requests, bench.worker.finishing.counters.errors) == (1, 1)
     assert bench.sessions[0].processors.resets == 0  # type: ignore[attr-defined]
 
 
@@ -86,7 +86,7 @@ def test_a_request_that_cannot_be_parsed_counts_as_the_session_s_own():
 
 def test_a_draining_server_says_so_in_a_valid_chunk():
     bench = Bench()
-    bench.worker.draining = True
+    bench.worker.finishing.draining = True
     bench.put(0)
     (chunk,) = bench.serve()
     assert chunk.status is ChunkStatus.DRAINING
@@ -103,12 +103,12 @@ def test_superseded_requests_are_reported_once_and_never_served():
     bench.put(0, seq_id=4)
     (chunk,) = bench.serve()
     assert chunk.superseded_seqs == 0
-    assert bench.worker.counters.superseded == 2
+    assert bench.worker.finishing.counters.superseded == 2
 
 
 def test_a_request_that_fails_while_draining_is_answered_draining_without_rows():
     bench = Bench()
-    bench.worker.draining = True
+    bench.worker.finishing.draining = True
     bench.policy.answer = lambda _: 1 / 0
     bench.put(0)
     (chunk,) = bench.serve()

@@ -52,7 +52,7 @@ def test_a_misbehaving_policy_costs_an_error_chunk_with_a_reason(
     assert chunk.message
     assert all(word in chunk.message for word in words)
     assert chunk.model.size == chunk.robot.size == 0
-    assert (bench.worker.counters.requests, bench.worker.counters.errors) == (1, 1)
+    assert (bench.worker.finishing.counters.requests, bench.worker.finishing.counters.errors) == (1, 1)
     del bench.policy.answer
     bench.policy.answer = SteadyPolicy().answer
     bench.put(0)
@@ -116,7 +116,7 @@ def test_a_request_that_cannot_be_parsed_affects_no_other_robot():
     bench.put(1)
     chunks = bench.serve()
     assert [chunk.status for chunk in chunks if chunk.session_id == "s1"] == [ChunkStatus.OK]
-    assert bench.worker.counters.errors == 1
+    assert bench.worker.finishing.counters.errors == 1
 
 
 def test_the_other_requests_of_a_broken_batch_get_their_chunks():
@@ -250,8 +250,8 @@ def test_a_failed_handover_is_counted_and_affects_no_other_robot(what: str):
     lost = {"chunk", "capture"} if what == "chunk" else {what}  # what was not sent is not captured
     assert {name for name, those in taken.items() if len(those) == 2} == lost
     assert {name for name, those in taken.items() if len(those) == 3} == taken.keys() - lost
-    assert bench.worker.counters.undelivered == 1
-    assert bench.worker.counters.last_undelivered == f"{what} of /robot_1: OSError: no space left"
+    assert bench.worker.finishing.counters.undelivered == 1
+    assert bench.worker.finishing.counters.last_undelivered == f"{what} of /robot_1: OSError: no space left"
 
 
 @pytest.mark.parametrize("session_ends", [True, False])
@@ -287,7 +287,7 @@ def test_a_request_log_that_fails_does_not_end_the_worker_over_a_request_without
         bench.put(0, session_id=session_id)
         bench.serve()
     assert len(bench.chunks) == 1
-    assert bench.worker.counters.undelivered == 2
+    assert bench.worker.finishing.counters.undelivered == 2
 
 
 def test_a_policy_that_also_fails_the_probe_is_failing_until_it_answers():
@@ -372,5 +372,5 @@ def test_a_request_that_is_refused_says_nothing_of_what_an_answer_takes():
         bench.put(1, state=(0.0,), seq_id=seq_id)
         bench.serve()
     assert len(bench.chunks) == 6
-    assert list(bench.worker.inference_ms) == [400.0] * 3
-    assert min(bench.worker.response_ms) >= 400.0
+    assert list(bench.worker.finishing.inference_ms) == [400.0] * 3
+    assert min(bench.worker.finishing.response_ms) >= 400.0

@@ -155,11 +155,11 @@ class Server:
 
     def _tell_worker(self) -> None:
         self._work.set()
-        self.bench.worker.prepare_ahead(self.sessions)
+        self.bench.worker.intake.prepare_ahead(self.sessions)
 
     def _serve(self) -> None:
         while not self._stop.is_set():
-            self._work.wait(self.bench.worker.wait_ns / 1e9 or 0.1)
+            self._work.wait(self.bench.worker.intake.wait_ns / 1e9 or 0.1)
             self._work.clear()
             while not self._stop.is_set() and self.bench.worker.step(self.sessions):
                 pass

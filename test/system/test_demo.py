@@ -22,7 +22,7 @@ from rclpy.context import Context
 from remote_inference.bags.decisions.replay import replay_decisions
 from remote_inference.bags.storage.bag import open_bag
 from remote_inference.tools.cli import main
-from remote_inference.tools.demo.sweep import Cell, write_sweep
+from remote_inference.tools.demo.results import Cell, write_sweep
 
 DEADLINE_S = 180.0
 

@@ -16,7 +16,7 @@ from std_srvs.srv import Trigger
 
 from remote_inference.learn.nodes import weights_link
 from remote_inference.learn.weights import SenderConfig, WeightSender, shared_memory
-from remote_inference.learn.weights.links import Link
+from remote_inference.learn.weights.frames import Link
 from remote_inference.learn.weights.reasons import Reason, WeightsError
 from remote_inference.msg import ActionChunk, ExecutedAction
 from remote_inference.srv import GetStatus

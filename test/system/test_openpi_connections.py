@@ -19,11 +19,11 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from remote_inference.server.captures.replay import replay
+from remote_inference.server.captures.captures import replay
 from remote_inference.server.frameworks.openpi import pack, unpack
 from remote_inference.server.gateways import GatewayError
+from remote_inference.server.gateways.openpi.connection import ObservationReader
 from remote_inference.server.gateways.openpi.endpoint import MAX_OTHER_SOCKETS, OpenpiEndpoint
-from remote_inference.server.gateways.openpi.observation import ObservationReader
 from remote_inference.server.manifest.manifest import load_manifest
 from remote_inference.server.nodes.gateway_host import GatewayHost, open_gateways
 from remote_inference.server.nodes.serving import Serving
@@ -422,7 +422,7 @@ def test_sockets_that_say_nothing_are_bounded(start: Callable[..., LocalServer])
 def test_a_server_that_drains_answers_and_sends_the_client_away(start: Callable[..., LocalServer]):
     server = start()
     client = server.connect()
-    server.services.accepting, server.serving.worker.draining = False, True
+    server.services.accepting, server.serving.worker.finishing.draining = False, True
     assert infer(client)["actions"].shape == (20, 2)
     assert wait_for_close(client) == (1001, "server is draining")
     assert wait_for_close(server.dial()) == (1013, "server is not active")

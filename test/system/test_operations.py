@@ -173,7 +173,7 @@ def test_failed_handovers_are_counted_across_policies(
     watched: tuple[Operations, Serving],
 ) -> None:
     operations, serving = watched
-    counters, name = serving.worker.counters, "policy_server_undelivered_total"
+    counters, name = serving.worker.finishing.counters, "policy_server_undelivered_total"
     counters.undelivered = 3
     assert [update(operations, serving)[name] for _ in range(2)] == [3.0, 3.0]
     counters.undelivered = 0  # the next worker begins anew

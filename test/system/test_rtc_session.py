@@ -17,8 +17,7 @@ from remote_inference.base.policy import PolicyObservation
 from remote_inference.base.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC
 from remote_inference.msg import ActionChunk, ExecutedAction, Observation
 from remote_inference.server.manifest.manifest import load_manifest
-from remote_inference.server.policies.networks.chunk_config import FlowConfig
-from remote_inference.server.policies.networks.torch_chunk import TorchChunkPolicy, save_policy
+from remote_inference.server.policies.networks.torch_chunk import FlowConfig, TorchChunkPolicy, save_policy
 from remote_inference.server.requests.request_decoder import RequestDecoder
 from support.nodes.decision_tape import DecisionTape
 from support.nodes.rig import DEEP_QOS, JOINTS, POLICY, Rig, write_contract, write_manifest

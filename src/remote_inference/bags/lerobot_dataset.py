@@ -81,9 +81,9 @@ class LeRobotDatasetReader:
     def pictures(self, place: EpisodeEntry, camera: str) -> Iterator[RgbImage]:
         """Yield a camera's pictures `[H, W, 3]` of an episode, one for each tick. Raises DatasetError."""
         if self._kinds[camera] == "video":
-            shown = self._decode_video(place, camera)
+            source, shown = place.videos[camera][0], self._decode_video(place, camera)
         else:
-            shown = self._decode_images(place, camera)
+            source, shown = place.data, self._decode_images(place, camera)
         count = 0
         for picture in islice(shown, place.length):
             if picture.shape != self.cameras[camera]:
@@ -93,8 +93,7 @@ class LeRobotDatasetReader:
             yield picture
         if count < place.length:
             raise DatasetError(
-                f"{self._source_of(place, camera)}: episode {place.index}: found {count} pictures, expected "
-                f"{place.length}"
+                f"{source}: episode {place.index}: found {count} pictures, expected {place.length}"
             )
 
     def _read_places(self) -> list[EpisodeEntry]:
@@ -166,9 +165,6 @@ class LeRobotDatasetReader:
             for frame in container.decode(stream):
                 if frame.time > begin_s - HALF_FRAME / self.fps:
                     yield frame.to_ndarray(format="rgb24")
-
-    def _source_of(self, place: EpisodeEntry, camera: str) -> Path:
-        return place.videos[camera][0] if camera in place.videos else place.data
 
 
 @contextmanager

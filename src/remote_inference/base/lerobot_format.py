@@ -106,13 +106,12 @@ def read_info(text: str | bytes, source: str) -> Info:
     return info
 
 
-def import_contract(text: bytes, source: str) -> GeneratedContract:
-    """Return a contract made of a data set's `info.json`. source: its name. Raises DocumentError."""
-    return from_lerobot(read_info(text, source))
+def import_contract(text: str | bytes, source: str) -> GeneratedContract:
+    """Return a contract for a robot that delivers a data set's features, topics and limits marked.
 
-
-def from_lerobot(info: Info) -> GeneratedContract:
-    """Return a contract for a robot that delivers a data set's features, topics and limits marked."""
+    text: of its `info.json`, which source names in errors. Raises DocumentError.
+    """
+    info = read_info(text, source)
     actions = info.features[ACTION]
     names: Any = list(actions.joints) or _unknown_names(actions, "actions")
     notes = [*NOTES]

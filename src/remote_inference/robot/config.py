@@ -52,10 +52,10 @@ class RobotConfig(Document):
     ] = "auto"
     delay_policy: Annotated[
         Literal["consumed", "latency", "none"],
-        Field(description="rows dropped from a replacing chunk: at most the executed ones, or the latency's"),
+        Field(description="stale actions of a replacing chunk: at most the executed ones, or the latency's"),
     ] = "consumed"
     execution_horizon: Annotated[
-        int, Field(ge=0, le=10_000, description="rows of each chunk that may be executed, 0 for all")
+        int, Field(ge=0, le=10_000, description="actions of each chunk that may be executed, 0 for all")
     ] = 0
     buffer_time_s: Annotated[
         float | Literal["auto"],

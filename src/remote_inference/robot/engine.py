@@ -89,8 +89,8 @@ class Engine:
             self._supervisor,
             autostart=config.autostart,
             waits_for_stops=bool(contract.stops),
-            takeover_problem=_find_takeover_problem(contract, config),
         )
+        self._takeover_problem = _find_takeover_problem(contract, config)
         self.counters = Counters()
         self.episode = Episodes(contract.task, to_ns(config.reset_timeout_s))
         self.handshake = Handshake(contract, config, client, robot_namespace, seed)
@@ -168,7 +168,7 @@ class Engine:
         if self.dead:
             return []
         self.handshake.take_invitation(server, instance_id, accepting, now_ns, sessions)
-        warnings = self.handshake.note_sender(server, instance_id, now_ns)
+        warnings = self.handshake.duplicate_servers.note_sender(server, instance_id, now_ns)
         cause = self.handshake.take_server_status(server, instance_id, sessions)
         return [*warnings, *(self._lose_session(cause, now_ns) if cause else [])]
 
@@ -306,7 +306,7 @@ class Engine:
     @property
     def takeover_refusal(self) -> str:
         """Why nobody can take over now, in words; empty when somebody can. Any thread may read it."""
-        return self.refusal or self.handshake.duplicate_node or self._mode.takeover_problem
+        return self.refusal or self.handshake.duplicate_node or self._takeover_problem
 
     # -- any thread: at once, without waiting for the engine's -----------------------------------------------
 
@@ -405,12 +405,12 @@ class Engine:
     @property
     def paused(self) -> bool:
         """True while the robot requests and commands nothing."""
-        return self._mode.paused
+        return self.control.operator.paused
 
     @property
     def pause_cause(self) -> str:
         """Why the robot is paused, in words; empty while it is not."""
-        return self._mode.pause_cause
+        return self.control.operator.pause_cause
 
     @property
     def pauses(self) -> int:
@@ -430,7 +430,7 @@ class Engine:
     @property
     def taken_over(self) -> bool:
         """True while a person commands."""
-        return self._mode.taken_over
+        return self.control.operator.taken_over
 
     def misses_person(self, now_ns: int) -> bool:
         """Return whether a person has taken over, and says nothing. For any thread."""

@@ -52,13 +52,11 @@ class LostPublishers:
         if self._updated_ns is not None and now_ns - self._updated_ns >= FREEZE_NS:
             self._froze_ns = now_ns
         self._updated_ns = now_ns
-        before, self.lost = (
-            self.lost,
-            tuple(
-                LostPublisher(topic, node)
-                for topic in sorted(topics)
-                for node in sorted(self._find_lost(topic, find, is_stale=topic in stale))
-            ),
+        before = self.lost
+        self.lost = tuple(
+            LostPublisher(topic, node)
+            for topic in sorted(topics)
+            for node in sorted(self._find_lost(topic, find, is_stale=topic in stale))
         )
         recent = self._froze_ns is not None and now_ns - self._froze_ns <= AFTERMATH_NS
         new = [lost for lost in self.lost if recent and lost not in before]

@@ -32,19 +32,15 @@ class OperatingMode:
         *,
         autostart: bool,
         waits_for_stops: bool,
-        takeover_problem: str,
     ) -> None:
         """Begin paused, or with `autostart` driven by the policy.
 
         waits_for_stops: a robot that starts by itself waits until `stops.find_obstacle` finds none.
-        takeover_problem: why a person can never take over, or an empty string.
         """
         self._control = control
         self._stops = stops
         self._cycle = cycle
         self._supervisor = supervisor
-        self.takeover_problem = takeover_problem
-        """Why a person can never take over; empty when they can."""
         self._starts_when_safe = autostart and waits_for_stops
         self._stopped_by = ""  # the latched stop that has been carried out
         self._mistrusted = ""  # what a controller makes of its commands otherwise than is meant, in words
@@ -52,21 +48,6 @@ class OperatingMode:
             control.pause(STARTS_WHEN_SAFE if autostart else STARTS_PAUSED)
         else:
             control.change(paused=False)
-
-    @property
-    def paused(self) -> bool:
-        """True while the robot requests and commands nothing."""
-        return self._control.operator.paused
-
-    @property
-    def pause_cause(self) -> str:
-        """Why it is paused, in words; empty while it is not."""
-        return self._control.operator.pause_cause
-
-    @property
-    def taken_over(self) -> bool:
-        """True while a person commands."""
-        return self._control.operator.taken_over
 
     @property
     def idle(self) -> bool:
@@ -101,7 +82,7 @@ class OperatingMode:
     def mistrust(self, problem: str) -> None:
         """Pause for a controller that takes its commands otherwise than is meant; "": none does any more."""
         self._mistrusted = problem
-        if problem and not self.paused:
+        if problem and not self._control.operator.paused:
             self.pause(problem)
 
     def check_stops(self, now_ns: int) -> list[Effect]:
@@ -137,7 +118,7 @@ class OperatingMode:
 
     def release(self, now_ns: int) -> tuple[str, list[Effect]]:
         """Let the policy go on from where the arm is, in the same episode. Return why not, or ''."""
-        if problem := self.refusal or ("" if self.taken_over else "not taken over"):
+        if problem := self.refusal or ("" if self._control.operator.taken_over else "not taken over"):
             return problem, []
         self._begin_plan(now_ns)
         self._control.change(taken_over=False, forget=True, blend_in=True)

@@ -80,10 +80,9 @@ class Replay:
         """config: other parameters than those of then; None: the same."""
         self._is_exact = config is None
         self._lock = _ReplayedLock(self._catch_up)
-        self._config = config or begin.config
         self.engine = Engine(
             begin.contract,
-            self._config,
+            config or begin.config,
             begin.client,
             begin.robot_namespace,
             begin.seed,

@@ -100,7 +100,7 @@ class TaskRun:
 
     def find_outcome(self, view: RobotView, now_s: float) -> Outcome | None:
         """Return how the run ends, None while it goes on. What is dangerous counts before what was wished."""
-        gave_up = f"the robot gave up: {view.cause}"
+        gave_up, limit_s = f"the robot gave up: {view.cause}", self.max_duration_s
         found = (
             (Termination.OFFLINE, gave_up if view.offline else ""),
             (Termination.ERROR, gave_up if view.dead else ""),
@@ -110,12 +110,9 @@ class TaskRun:
             (Termination.TAKEN_OVER, "a person took over" if view.taken_over else ""),
             (Termination.SUCCEEDED, "the success topic said true" if self.succeeded else ""),
             (Termination.CANCELED, "canceled" if self.canceled else ""),
-            (Termination.TIME_OUT, self._find_time_out(now_s)),
+            (Termination.TIME_OUT, f"not done within {limit_s:g} s" if now_s >= self.deadline_s else ""),
         )
         return next((Outcome(termination, message) for termination, message in found if message), None)
-
-    def _find_time_out(self, now_s: float) -> str:
-        return f"not done within {self.max_duration_s:g} s" if now_s >= self.deadline_s else ""
 
     def progress(self, view: RobotView, now_s: float) -> Progress:
         """Return what has happened since the goal was accepted."""

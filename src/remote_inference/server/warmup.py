@@ -204,27 +204,27 @@ def _agree(found: Float32Array, expected: Float32Array, relative: float) -> bool
 TIMED_INFERENCES = 5
 
 
+@dataclass(frozen=True, eq=False)
 class Rehearsal:
-    """Test requests of the server itself, served like robots': decoded, prepared, answered and checked."""
+    """Test requests of the server itself, served like robots': decoded, prepared, answered and checked.
 
-    def __init__(
-        self, policy: Policy, decoder: Decoder, requests: Sequence[bytes], offer: SessionOffer
-    ) -> None:
-        """Serve `requests`, serialized observations of a robot with this offer."""
-        self._policy = policy
-        self._decoder = decoder
-        self._requests = requests
-        self._offer = offer
+    requests: serialized observations of a robot with this offer.
+    """
+
+    policy: Policy
+    decoder: Decoder
+    requests: Sequence[bytes]
+    offer: SessionOffer
 
     def run(self, batch_size: int = 1) -> list[Float32Array]:
         """Serve `batch_size` of the requests in one call of the policy; return the robot-space chunks.
 
         Raises what decoder, processors and policy raise, and PolicyError for an invalid chunk.
         """
-        spec = self._policy.spec
+        spec = self.policy.spec
         try:
-            prepared = [self._prepare(data) for data in islice(cycle(self._requests), batch_size)]
-            chunks = predict_all(self._policy, [model_input for _, model_input in prepared])
+            prepared = [self._prepare(data) for data in islice(cycle(self.requests), batch_size)]
+            chunks = predict_all(self.policy, [model_input for _, model_input in prepared])
             answers = []
             for (processors, _), chunk_model in zip(prepared, chunks, strict=True):
                 answers.append(processors.post(np.array(chunk_model)))  # which may work in place
@@ -232,12 +232,12 @@ class Rehearsal:
             return answers
         finally:
             if spec.serving_mode is ServingMode.EXCLUSIVE:
-                self._policy.reset()
+                self.policy.reset()
 
     def _prepare(self, data: bytes) -> tuple[Processors, Any]:
-        processors = self._policy.make_processors()
-        _, message = self._decoder.request(data)
-        return processors, processors.pre(self._decoder.observation(message, self._offer))
+        processors = self.policy.make_processors()
+        _, message = self.decoder.request(data)
+        return processors, processors.pre(self.decoder.observation(message, self.offer))
 
 
 @dataclass(frozen=True)

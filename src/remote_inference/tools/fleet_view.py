@@ -6,9 +6,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
-from remote_inference.tools.tables import Table
+from rclpy.subscription import Subscription
+
+from remote_inference.base.clients.operator_client import OperatorClient
+from remote_inference.base.wire.qos import LATCHED_QOS, STATE_TOPIC
+from remote_inference.msg import ClientState, ServerStatus
+from remote_inference.tools.tables import Table, print_table
 
 ROBOT_COLUMNS = ("robot", "state", "server", "p50 ms", "p95 ms", "left s", "guard")
 SERVER_COLUMNS = ("server", "state", "policy", "sessions", "load", "ms", "requests", "errors")
@@ -150,3 +156,76 @@ def _times(count: int) -> str:
 
 def _number(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.1f}"
+
+
+# -- The robots and servers of the graph, each with its newest latched state -----------------------------
+
+
+class FleetWatch:
+    """Subscribes to robots and servers that appear, and forgets those that leave."""
+
+    def __init__(self, ros: OperatorClient) -> None:
+        self._ros = ros
+        self.robots: dict[str, ClientState | None] = {}  # by namespace; None: no message yet
+        self.servers: dict[str, ServerStatus | None] = {}  # by full name
+        self._subscriptions: dict[str, Subscription] = {}
+
+    def settle(self, timeout_s: float) -> None:
+        """Wait until the graph is known and each member has sent a message, or for the whole timeout."""
+        self._ros.settle(timeout_s)
+        self.update()
+        self._ros.spin_until(self._has_all_states, timeout_s)  # the others are shown as silent
+
+    def update(self) -> None:
+        """Subscribe to the graph's present members, and forget those that have left."""
+        self._follow(self.robots, self._ros.find_robots(), ClientState, f"/{STATE_TOPIC}")
+        self._follow(self.servers, self._ros.find_servers(), ServerStatus, "/status")
+
+    def refresh(self, period_s: float) -> None:
+        """Receive messages for a time, then update the members."""
+        self._ros.spin(period_s)
+        self.update()
+
+    def draw(self, period_s: float) -> None:
+        """Draw the tables on the terminal without end."""
+        from rich.console import Group  # noqa: PLC0415  only where something is drawn
+        from rich.live import Live  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        with Live(screen=True, auto_refresh=False) as live:
+            while True:
+                tables = (robot_table(self.robots), server_table(self.servers))
+                looked = Text(f"looked for {self._ros.discovery_s:.0f} s", style="dim")
+                live.update(Group(*(table.to_rich() for table in tables), looked), refresh=True)
+                self.refresh(period_s)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "looked_s": round(self._ros.discovery_s, 1),
+            "robots": [robot_as_json(*robot) for robot in sorted(self.robots.items())],
+            "servers": [server_as_json(*server) for server in sorted(self.servers.items())],
+        }
+
+    def print_tables(self) -> None:
+        """Print the robots and servers, or a line when there are none, and for how long was looked."""
+        found = ((self.robots, robot_table, "no robots"), (self.servers, server_table, "no servers"))
+        for members, make_table, none in found:
+            if members:
+                print_table(make_table(members))
+            else:
+                print(none)
+            print()
+        print(f"looked for {self._ros.discovery_s:.1f} s", flush=True)
+
+    def _has_all_states(self) -> bool:
+        return all(message is not None for message in (*self.robots.values(), *self.servers.values()))
+
+    def _follow(self, known: dict[str, Any], present: list[str], kind: Any, topic: str) -> None:
+        for name in known.keys() - set(present):
+            self._ros.node.destroy_subscription(self._subscriptions.pop(name + topic))
+            del known[name]
+        for name in set(present) - known.keys():
+            known[name] = None
+            self._subscriptions[name + topic] = self._ros.subscribe(
+                kind, name + topic, partial(known.__setitem__, name), LATCHED_QOS
+            )

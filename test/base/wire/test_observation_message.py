@@ -24,11 +24,11 @@ from remote_inference.base.wire import (
     encode_jpeg,
     encode_png,
     image_to_message,
+    observation as wire_observation,
     observation_from_message,
     observation_to_message,
     request_from_message,
 )
-from remote_inference.base.wire.images import image_decoding
 from remote_inference.base.wire.images.encodings.jpeg import Jpeg
 from remote_inference.base.wire.images.encodings.png import Png
 from remote_inference.msg import Observation
@@ -261,7 +261,7 @@ def test_encoded_images_are_decoded_in_parallel(monkeypatch):
 
 def test_a_request_that_fails_leaves_no_image_in_the_decoding_pool(monkeypatch):
     """All requests share the pool's threads: leftover images would delay the next request."""
-    threads = image_decoding._DECODING_THREADS
+    threads = wire_observation._DECODING_THREADS
     at_work, go_on, begun, done = threading.Semaphore(0), threading.Event(), [], []
 
     def decode(data):
@@ -280,7 +280,7 @@ def test_a_request_that_fails_leaves_no_image_in_the_decoding_pool(monkeypatch):
         return wait(futures)
 
     monkeypatch.setattr(Jpeg, "decode", staticmethod(decode))
-    monkeypatch.setattr(image_decoding, "wait", let_go_and_wait)
+    monkeypatch.setattr(wire_observation, "wait", let_go_and_wait)
     features = tuple(ImageFeature(f"images.{number}", "jpeg") for number in range(4 * threads))
     contents = [b"bad", *[b"good"] * (len(features) - 1)]
     message = observation()
@@ -289,7 +289,7 @@ def test_a_request_that_fails_leaves_no_image_in_the_decoding_pool(monkeypatch):
     with pytest.raises(ImageError, match=r"images\.0: "):
         observation_from_message(message, replace(OFFER, images=features))
     assert len(begun) == len(done) == threads
-    image_decoding._decoding_pool().submit(bool).result(10.0)
+    wire_observation._decoding_pool().submit(bool).result(10.0)
     assert len(begun) == threads
 
 

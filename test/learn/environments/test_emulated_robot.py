@@ -184,7 +184,7 @@ def test_a_robot_of_velocities_stops_where_it_has_no_action() -> None:
     ("latency_s", "changes", "drawer", "said"),
     [
         (3.5, {}, Drawer, "max_action_age_s: found 3, expected more than"),
-        (0.0, {"max_action_age_s": 0.06}, Drawer, "expected more than a row lasts, 0.1 s"),
+        (0.0, {"max_action_age_s": 0.06}, Drawer, "expected more than an action lasts, 0.1 s"),
         (0.0, {}, Speeds, "robot.fallback: found 'hold' for velocity actions, expected 'zero'"),
     ],
 )

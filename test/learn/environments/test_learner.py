@@ -12,7 +12,7 @@ import torch
 
 from belt_arm.evaluate import SHIPPED_BEGINNER
 from belt_arm.learner import Learner
-from remote_inference.server.policies.networks.prefix_network import PrefixChunkNetwork
+from remote_inference.server.policies.networks.rtc_network import PrefixChunkNetwork
 from remote_inference.server.policies.networks.torch_chunk import TorchChunkPolicy
 
 

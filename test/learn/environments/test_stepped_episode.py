@@ -22,7 +22,7 @@ def play(episode: SteppedEpisode, drawer: Drawer, policy: PullPolicy) -> None:
     while not episode.ended:
         (chunk,) = policy.predict([episode.observe()])
         rows = episode.plan(chunk)
-        episode.note(rows, execute_actions(drawer, rows))
+        episode.note(rows, execute_actions(drawer.step, rows))
 
 
 def test_state_images_and_actions_go_by_name() -> None:
@@ -77,7 +77,7 @@ def test_rows_are_bounded_as_by_a_guard() -> None:
     rows = episode.plan(np.tile(np.array([5.0, 5.0], np.float32), (3, 1)))
     assert rows[:, 1] == pytest.approx([0.3, 0.5, 0.7])  # 2 units a second, from where it stands
     assert rows[:, 0] == pytest.approx([1.0, 1.0, 1.0])  # the upper bound
-    episode.note(rows, execute_actions(drawer, rows))
+    episode.note(rows, execute_actions(drawer.step, rows))
     assert episode.plan(np.array([[5.0, 0.0]], np.float32))[0, 1] == pytest.approx(0.9)  # goes on from there
 
 
@@ -87,7 +87,7 @@ def test_a_policy_that_sees_several_ticks_gets_them_and_the_first_repeated() -> 
     episode = begin(drawer, view)
     assert [tick.tolist() for tick in episode.observe().states] == [pytest.approx([0.0, 0.1])] * 3
     rows = np.array([[0.0, 0.2], [0.0, 0.3]])
-    episode.note(rows, execute_actions(drawer, rows))
+    episode.note(rows, execute_actions(drawer.step, rows))
     assert episode.observe().states[:, 1] == pytest.approx([0.1, 0.2, 0.3])
     assert [image[0, 0, 0] for image in episode.observe().image_steps(FRONT)] == [10, 20, 30]
 

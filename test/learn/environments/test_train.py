@@ -19,13 +19,13 @@ from belt_arm.train import (
     train_prefix_flow,
 )
 from remote_inference.learn.environments.belt_arm.scene import IMAGE_FEATURES, JOINT_NAMES, MAX_STEP
-from remote_inference.server.policies.networks.chunk_config import (
+from remote_inference.server.policies.networks.rtc_network import ActionPrefix, PrefixNetwork
+from remote_inference.server.policies.networks.torch_chunk import (
     FlowConfig,
     PrefixFlowConfig,
     PrefixRegressionConfig,
     RegressionConfig,
 )
-from remote_inference.server.policies.networks.prefix_network import ActionPrefix, PrefixNetwork
 
 POLICY = {
     "name": "tiny",

@@ -13,8 +13,8 @@ import numpy as np
 
 from remote_inference.learn.environment import EnvironmentObservation
 from remote_inference.learn.evaluation import EpisodeResult, ResultsFolder, load_evaluation
-from remote_inference.learn.evaluation.film import FRAMES, Film, save_strip
 from remote_inference.learn.evaluation.reports.report import Findings, write_report
+from remote_inference.learn.rollouts.film_strip import FRAMES, Film, to_png
 from support.evaluation.drawer_evaluation import make_result, write_evaluation
 
 MODES = {"modes": ["stepped", "charged"], "latencies_ms": [600], "episodes": 2}
@@ -39,7 +39,7 @@ def report(tmp_path: Path, *results: EpisodeResult, **changes: object) -> tuple[
         for result in results:
             folder.append(result)
         if results and results[-1].film:
-            save_strip([np.zeros((4, 6, 3), np.uint8)], folder.folder / results[-1].film)
+            (folder.folder / results[-1].film).write_bytes(to_png([np.zeros((4, 6, 3), np.uint8)]))
         findings = write_report(evaluation, folder, "drawer <1>")
     return (tmp_path / "out" / "report.html").read_text(), findings
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from remote_inference.learn.evaluation import ResultsError, ResultsFolder, load_evaluation
-from remote_inference.learn.evaluation.preparation import check_versions
+from remote_inference.learn.evaluation.results import check_versions
 from support.evaluation.drawer_evaluation import make_result, write_evaluation
 
 

@@ -17,8 +17,7 @@ from safetensors.numpy import save_file
 
 from remote_inference.base.errors import UserError
 from remote_inference.learn.weights import WeightSender
-from remote_inference.learn.weights.frames import Applied, Refused
-from remote_inference.learn.weights.links import LinkClosedError
+from remote_inference.learn.weights.frames import Applied, LinkClosedError, Refused
 from remote_inference.learn.weights.live import LiveWeights
 from remote_inference.learn.weights.reasons import Reason, WeightsError
 from remote_inference.learn.weights.shared_memory import SharedMemoryListener, connect

@@ -111,7 +111,7 @@ class Robot:
 
     def drive(self) -> None:
         assert self.engine.take_over(time.monotonic_ns())[0] == ""
-        self.actuation.start()
+        self.actuation.loop.start()
         self.wait_until(lambda: len(self.sent) > 2)
 
     @property
@@ -144,7 +144,7 @@ class Robot:
             assert time.monotonic() < end_s
             self.engine.hear_person(np.array([0.5, 0.5]), time.monotonic_ns())
             self.engine.control.change(measured=np.zeros(2), measured_ns=time.monotonic_ns())
-            self.actuation._update_staleness()
+            self.actuation._executor_staleness.update(time.monotonic_ns())
             time.sleep(0.01)
 
     def feed(self, now_ns: int) -> None:
@@ -335,7 +335,7 @@ def test_a_tick_that_waits_and_stands_still_pauses_a_robot_whose_watchdog_may_ha
     arm: Robot, clock: Clock
 ) -> None:
     """It has no command that could be outdated, and its beat ends the silence."""
-    arm.actuation._heart._beats.hear_watchdog(8, 0, 0)
+    arm.actuation.heart._beats.hear_watchdog(8, 0, 0)
     arm.feed(clock.now_ns)
     arm.tick_by_hand(clock)
     clock.now_ns += 20_000_000  # a tick is missed: the next one waits
@@ -348,7 +348,7 @@ def test_a_tick_that_waits_and_stands_still_pauses_a_robot_whose_watchdog_may_ha
 def test_a_robot_that_ends_hears_where_its_joints_are_to_be_held(arm: Robot) -> None:
     """A command that did not leave says nothing of where they are: they are measured while the node ends."""
     arm.feed(time.monotonic_ns())
-    arm.actuation.start()
+    arm.actuation.loop.start()
     arm.wait_until(lambda: len(arm.sent) > 2)
     arm.engine.control.change(lose=True, withhold=True)
     arm.engine.halt_at_once()
@@ -393,14 +393,14 @@ def test_efforts_begin_at_zero_for_a_controller_that_died_and_is_back_before_any
     robot = HeardRobot(node, "effort")
     for topic in (FAILING, OTHER):
         robot.subscribe(topic)
-    robot.actuation.update_controllers()
+    robot.actuation.controllers.update()
     for _ in range(10):
         robot.tick_by_hand(clock)
     assert robot.commands[0] == pytest.approx([0.1, 0.1]), "a step"
     robot.subscribe(FAILING, twins=2)
     for _ in range(3):
         robot.tick_by_hand(clock)
-    wait_until(lambda: not robot.actuation._controllers.unsubscribed(), "that it surely hears")
+    wait_until(lambda: not robot.actuation.controllers.unsubscribed(), "that it surely hears")
     for _ in range(2):
         robot.tick_by_hand(clock)
     rows = [[0.5, 0.5], *[[0.1, 0.5]] * 4, [0.2, 0.5]]

@@ -18,7 +18,7 @@ from rclpy.serialization import serialize_message
 
 from remote_inference.base.policy import Float32Array, PolicyObservation, ServingMode
 from remote_inference.base.wire import observation_to_message
-from remote_inference.server.captures import replay as replay_module
+from remote_inference.server.captures import captures as captures_module
 from remote_inference.server.captures.captures import Capture, CaptureRing
 from remote_inference.server.manifest.manifest import ModelSource, load_manifest
 from remote_inference.server.policies import PlacedPolicy, load_policy
@@ -113,7 +113,7 @@ def test_how_far_a_batch_may_differ_depends_on_precision_and_device(
     policy = load_policy(ModelSource(backend="hold", path=str(manifest.parent)))
     policy.spec = replace(policy.spec, dtype=dtype)
     monkeypatch.setattr(
-        "remote_inference.server.captures.replay.load_on_first_device",
+        "remote_inference.server.captures.captures.load_on_first_device",
         lambda model: PlacedPolicy(policy, device),
     )
     file = ring.put(off=0.005, batch_size=8)
@@ -200,7 +200,7 @@ def test_a_policy_that_remembers_serves_each_capture_as_the_first_of_its_episode
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = RemembersStates()
-    monkeypatch.setattr(replay_module, "load_on_first_device", lambda _: PlacedPolicy(policy, "cpu"))
+    monkeypatch.setattr(captures_module, "load_on_first_device", lambda _: PlacedPolicy(policy, "cpu"))
     ring, paths = CaptureRing(tmp_path / "captures", 9), []
     for seq_id, state in ((1, STATE), (2, 3 * STATE)):
         policy.reset()
@@ -213,4 +213,4 @@ def test_a_policy_that_remembers_serves_each_capture_as_the_first_of_its_episode
         paths.append(ring.put(Capture(make_offer(images=()), data, model, robot, fingerprint, seq_id, 1)))
     manifest = load_manifest(str(write_manifest(tmp_path)), {})
     for order in (paths, paths[::-1]):
-        assert [one.is_equal for one in replay_module.replay(order, manifest)] == [True, True]
+        assert [one.is_equal for one in captures_module.replay(order, manifest)] == [True, True]

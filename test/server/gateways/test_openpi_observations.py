@@ -15,7 +15,7 @@ from remote_inference.base.exchange import ImageFeature, Request, SessionOffer
 from remote_inference.base.policy import PolicyObservation, PolicySpec
 from remote_inference.base.wire import WireError
 from remote_inference.server.frameworks.openpi import pack, unpack_map
-from remote_inference.server.gateways.openpi.observation import ObservationReader
+from remote_inference.server.gateways.openpi.connection import ObservationReader
 from remote_inference.server.manifest.manifest import Manifest, ModelSource
 from remote_inference.server.manifest.sections import OpenpiSection
 from remote_inference.server.requests.request_decoder import RequestDecoder

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from remote_inference.base.paths import share_path
-from remote_inference.server.policies.networks.chunk_config import ChunkPolicyConfig
+from remote_inference.server.policies.networks.torch_chunk import ChunkPolicyConfig
 
 SHIPPED = sorted(share_path("config", "models").glob("*/policy.json"))
 

@@ -16,13 +16,14 @@ import torch
 from remote_inference.base.policy import DeviceError, PolicyObservation
 from remote_inference.server.manifest.manifest import ModelSource
 from remote_inference.server.policies import load_policy
-from remote_inference.server.policies.networks.chunk_config import (
+from remote_inference.server.policies.networks.chunk_network import ObservationNetwork
+from remote_inference.server.policies.networks.torch_chunk import (
     ChunkPolicyConfig,
     FlowConfig,
     RegressionConfig,
+    TorchChunkPolicy,
+    save_policy,
 )
-from remote_inference.server.policies.networks.chunk_network import ObservationNetwork
-from remote_inference.server.policies.networks.torch_chunk import TorchChunkPolicy, save_policy
 from support.device import DEVICE
 
 CAMERA = "observation.images.front"

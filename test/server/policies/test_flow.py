@@ -17,10 +17,15 @@ from remote_inference.base.policy import PolicyError, PolicyObservation, Serving
 from remote_inference.learn.environments.belt_arm.strategies import GUIDANCE, TRIM
 from remote_inference.server.manifest.manifest import ModelSource
 from remote_inference.server.policies import load_policy
-from remote_inference.server.policies.networks.chunk_config import ChunkPolicyConfig, FlowConfig
 from remote_inference.server.policies.networks.chunk_network import NetworkSettings
-from remote_inference.server.policies.networks.flow_network import FlowNetwork, prefix_weights
-from remote_inference.server.policies.networks.torch_chunk import CONFIG_FILE, TorchChunkPolicy, save_policy
+from remote_inference.server.policies.networks.rtc_network import FlowNetwork, prefix_weights
+from remote_inference.server.policies.networks.torch_chunk import (
+    CONFIG_FILE,
+    ChunkPolicyConfig,
+    FlowConfig,
+    TorchChunkPolicy,
+    save_policy,
+)
 from remote_inference.server.warmup import find_serving_mode
 from support.device import DEVICE
 

@@ -13,9 +13,14 @@ import torch
 
 from remote_inference.base.documents.document import DocumentError
 from remote_inference.base.policy import PolicyObservation
-from remote_inference.server.policies.networks.chunk_config import ChunkPolicyConfig, RegressionConfig
-from remote_inference.server.policies.networks.torch_chunk import CONFIG_FILE, TorchChunkPolicy, save_policy
-from remote_inference.server.policies.processors import box_resize, crop_resize, letterbox_resize
+from remote_inference.server.policies.networks.torch_chunk import (
+    CONFIG_FILE,
+    ChunkPolicyConfig,
+    RegressionConfig,
+    TorchChunkPolicy,
+    save_policy,
+)
+from remote_inference.server.policies.trained_policy import box_resize, crop_resize, letterbox_resize
 
 CAMERA = "observation.images.front"
 

@@ -16,8 +16,13 @@ from remote_inference.base.documents.document import DocumentError
 from remote_inference.base.policy import PolicyError
 from remote_inference.server.manifest.manifest import ModelSource
 from remote_inference.server.policies import load_policy
-from remote_inference.server.policies.lerobot.checkpoint import FAMILIES, read_checkpoint
-from remote_inference.server.policies.lerobot.options import LeRobotOptions, find_names, find_units
+from remote_inference.server.policies.lerobot.checkpoint import (
+    FAMILIES,
+    LeRobotOptions,
+    find_names,
+    find_units,
+    read_checkpoint,
+)
 
 PRE, POST = "policy_preprocessor.json", "policy_postprocessor.json"
 STEP = {"registry_name": "normalizer_processor", "config": {}, "state_file": "statistics.safetensors"}
@@ -126,7 +131,7 @@ def test_a_kind_that_is_not_served_is_refused_with_those_that_are(folder: Path, 
 
 
 def test_the_kinds_with_a_language_model_read_the_task() -> None:
-    reading = {kind for kind, family in FAMILIES.items() if family.reads_task}
+    reading = {kind for kind, family in FAMILIES.items() if family.language_files}
     assert reading == {"pi0", "pi05", "smolvla", "xvla"}
 
 

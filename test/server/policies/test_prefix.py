@@ -19,12 +19,14 @@ from remote_inference.base.policy import Continuation, PolicyObservation, Servin
 from remote_inference.learn.environments.belt_arm.strategies import TRAINED
 from remote_inference.server.manifest.manifest import ModelSource
 from remote_inference.server.policies import load_policy
-from remote_inference.server.policies.networks.chunk_config import (
+from remote_inference.server.policies.networks.torch_chunk import (
+    CONFIG_FILE,
     ChunkPolicyConfig,
     PrefixFlowConfig,
     PrefixRegressionConfig,
+    TorchChunkPolicy,
+    save_policy,
 )
-from remote_inference.server.policies.networks.torch_chunk import CONFIG_FILE, TorchChunkPolicy, save_policy
 from remote_inference.server.warmup import find_serving_mode
 from support.device import DEVICE
 

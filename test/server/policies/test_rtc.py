@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from remote_inference.server.policies.networks.flow_network import guidance_weight, prefix_weights
+from remote_inference.server.policies.networks.rtc_network import guidance_weight, prefix_weights
 
 CHUNK_SIZE = 12
 

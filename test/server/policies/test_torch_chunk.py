@@ -95,7 +95,7 @@ def test_a_lost_device_is_distinguished_from_a_full_one(folder, monkeypatch, mes
     def fail(*_):
         raise RuntimeError(message)
 
-    monkeypatch.setattr(policy._network, "answer", fail)
+    monkeypatch.setattr(policy.network, "answer", fail)
     sample = policy.make_processors().pre(random_observation(0))
     with pytest.raises(kind, match=message.splitlines()[0]):
         policy.predict([sample])
@@ -109,7 +109,7 @@ def test_closing_a_policy_frees_the_memory_that_torch_caches(folder, monkeypatch
     monkeypatch.setattr(
         torch.cuda,
         "empty_cache",
-        lambda: left.append({str(weights.device) for weights in policy._network.parameters()}),
+        lambda: left.append({str(weights.device) for weights in policy.network.parameters()}),
     )
     policy.close()
     assert left == [{"meta"}]

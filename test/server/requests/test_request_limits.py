@@ -12,8 +12,12 @@ from rclpy.serialization import deserialize_message, serialize_message
 
 from remote_inference.base.exchange import SessionOffer
 from remote_inference.base.policy import PolicyError, PolicyObservation
-from remote_inference.base.wire import WireError, bytes_field, image_to_message
-from remote_inference.base.wire.images import image_decoding
+from remote_inference.base.wire import (
+    WireError,
+    bytes_field,
+    image_to_message,
+    observation as wire_observation,
+)
 from remote_inference.msg import Observation
 from remote_inference.server.manifest.manifest import Manifest, ModelSource
 from remote_inference.server.requests.request_decoder import RequestDecoder, sample_batch, sample_requests
@@ -44,7 +48,7 @@ def read(
 @pytest.fixture
 def no_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail the test when an image is decoded."""
-    monkeypatch.setattr(image_decoding, "_decode", lambda image: pytest.fail(f"decoded {image.what}"))
+    monkeypatch.setattr(wire_observation, "_decode_image", lambda image: pytest.fail(f"decoded {image.what}"))
 
 
 @pytest.mark.usefixtures("no_decoding")

@@ -8,7 +8,7 @@ import pytest
 
 from remote_inference.tools import cli, tables
 from remote_inference.tools.cli.verbs.robots import doctor as verb
-from remote_inference.tools.deployment.doctor.findings import Finding, Level
+from remote_inference.tools.deployment.doctor.doctor import Finding, Level
 
 FINDINGS = [
     Finding(Level.OK, "domain", "ROS_DOMAIN_ID 0"),

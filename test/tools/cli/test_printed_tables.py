@@ -13,9 +13,8 @@ from rich.console import Console
 
 from remote_inference.learn.environments.belt_arm.strategies import STRATEGIES
 from remote_inference.tools.demo.console import Display, live_progress, summary_table, sweep_table
-from remote_inference.tools.demo.options import DemoOptions
-from remote_inference.tools.demo.run import Episode, Progress
-from remote_inference.tools.demo.sweep import Cell
+from remote_inference.tools.demo.results import Cell
+from remote_inference.tools.demo.run import DemoOptions, Episode, Progress
 from remote_inference.tools.tables import Table
 
 DRAWN = re.compile("[\u2500-\u257f\x1b]")  # boxes and colours

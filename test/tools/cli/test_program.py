@@ -25,7 +25,7 @@ NAMES = [verb.name for verb in parser.VERBS]
 
 
 def verb_parser(name: str) -> argparse.ArgumentParser:
-    choices = cli.make_parser(complete=True)._subparsers._group_actions[0].choices  # type: ignore[union-attr]
+    choices = parser.make_parser(complete=True)._subparsers._group_actions[0].choices  # type: ignore[union-attr]
     return choices[name]  # type: ignore[index, no-any-return, call-overload]
 
 
@@ -38,8 +38,8 @@ def examples(name: str) -> list[str]:
 def slow_imports_of(*arguments: str) -> set[str]:
     """Return which slow packages a process has imported once it has parsed a command line."""
     code = (
-        "import sys\nfrom remote_inference.tools import cli\n"
-        "try: cli.make_parser().parse_args(sys.argv[1:])\nexcept SystemExit: pass\n"
+        "import sys\nfrom remote_inference.tools.cli import parser\n"
+        "try: parser.make_parser().parse_args(sys.argv[1:])\nexcept SystemExit: pass\n"
         f"print('imported', *sorted(set({SLOW_IMPORTS}) & set(sys.modules)))"
     )
     ended = subprocess.run(
@@ -62,7 +62,7 @@ def test_parsing_imports_nothing_slow(name: str) -> None:
 def test_help_ends_with_examples_that_are_accepted(name: str) -> None:
     assert examples(name)
     for example in examples(name):
-        assert cli.make_parser().parse_args(shlex.split(example)[1:]).verb == name
+        assert parser.make_parser().parse_args(shlex.split(example)[1:]).verb == name
 
 
 def parsers_of(parser_: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
@@ -214,7 +214,7 @@ WITHOUT_RESULT = {"robot", "server", "serve", "hud"}
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in WITHOUT_RESULT])
 def test_every_verb_with_a_result_prints_json_on_request(name: str) -> None:
     example = next(example for example in reversed(examples(name)) if "--json" not in example)
-    assert cli.make_parser().parse_args([*shlex.split(example)[1:], "--json"]).json
+    assert parser.make_parser().parse_args([*shlex.split(example)[1:], "--json"]).json
 
 
 NAMED = ["resume", "pause", "clear-stop", "takeover", "release", "reset"]

@@ -17,7 +17,7 @@ from remote_inference.base.contract.contract import Contract, parse_contract
 from remote_inference.base.contract.generated import GeneratedContract
 from remote_inference.base.documents.document import FILL_IN, DocumentError, parse_document
 from remote_inference.base.errors import UserError
-from remote_inference.base.lerobot_format import from_lerobot, read_info, to_lerobot
+from remote_inference.base.lerobot_format import import_contract, to_lerobot
 from remote_inference.learn.hud.contract import from_hud, read_hud, to_hud
 from remote_inference.tools import cli
 from support.builders import contract_document
@@ -57,7 +57,7 @@ def places(generated: GeneratedContract) -> list[str]:
 
 
 def begin_from_lerobot(info: dict[str, Any]) -> GeneratedContract:
-    return from_lerobot(read_info(json.dumps(info), "info.json"))
+    return import_contract(json.dumps(info), "info.json")
 
 
 def begin_from_hud(hud: dict[str, Any]) -> GeneratedContract:

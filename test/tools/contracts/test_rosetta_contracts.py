@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 
 from remote_inference.base.contract.contract import parse_contract
 from remote_inference.base.documents.document import FILL_IN, DocumentError
-from remote_inference.base.lerobot_format import from_lerobot, read_info, to_lerobot
+from remote_inference.base.lerobot_format import import_contract as import_lerobot, to_lerobot
 from remote_inference.tools import cli
 from remote_inference.tools.contracts.rosetta.document import read_rosetta
 from remote_inference.tools.contracts.rosetta.importer import from_rosetta
@@ -362,7 +362,7 @@ def test_any_arm_loads_with_the_names_of_its_data_set(
     info = to_lerobot(contract)
     for feature in info["features"].values():
         feature["shape"][:2] = feature["shape"][:2] if len(feature["shape"]) == 1 else [240, 320]
-    generated = from_lerobot(read_info(json.dumps(info), "info.json"))
+    generated = import_lerobot(json.dumps(info), "info.json")
     assert generated.content["fps"] == contract.fps
     assert generated.content["actions"]["names"] == list(contract.policy_action_names)
     assert ("scale" in generated.content["actions"]) == bool(apply)

@@ -12,7 +12,7 @@ from linters import ROOT
 
 from remote_inference.base.contract.contract import load_contract
 from remote_inference.msg import ClientState, ServerStatus
-from remote_inference.tools.deployment.doctor.findings import Finding, TopicFacts
+from remote_inference.tools.deployment.doctor.doctor import Finding, TopicFacts
 
 CONTRACT = load_contract(ROOT / "config" / "belt_arm.contract.yaml")
 JOINTS, COMMANDS = "/arm/joint_states", "/arm/forward_position_controller/commands"

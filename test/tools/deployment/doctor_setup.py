@@ -19,7 +19,7 @@ from remote_inference.tools.deployment.doctor.commands import (
     judge_inputs,
     judge_robots,
 )
-from remote_inference.tools.deployment.doctor.findings import Finding, Level, NodeSettings, TopicFacts
+from remote_inference.tools.deployment.doctor.doctor import Finding, Level, NodeSettings, TopicFacts
 from remote_inference.tools.deployment.doctor.sensors import find_unused_topics, judge_sensors
 from remote_inference.tools.deployment.middleware import Installation
 from remote_inference.tools.deployment.zenoh_config import RMW

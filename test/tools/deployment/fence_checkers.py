@@ -35,11 +35,11 @@ from remote_inference.learn.evaluation import Evaluation
 from remote_inference.robot.config import RobotConfig
 from remote_inference.server.manifest.manifest import Manifest
 from remote_inference.server.policies.hold import HoldConfig, HoldOptions
-from remote_inference.server.policies.lerobot.options import LeRobotOptions
+from remote_inference.server.policies.lerobot.checkpoint import LeRobotOptions
 from remote_inference.server.policies.onnx.file import OnnxOptions
 from remote_inference.server.policies.remote.gr00t import Gr00tOptions
 from remote_inference.server.policies.remote.openpi import OpenpiOptions
-from remote_inference.tools import cli
+from remote_inference.tools.cli.parser import make_parser
 
 Problems = Iterator[str]
 
@@ -201,7 +201,7 @@ def _check_verb(words: list[str]) -> Problems:
     said = StringIO()
     try:
         with redirect_stderr(said):
-            cli.make_parser().parse_args(words)
+            make_parser().parse_args(words)
     except SystemExit as error:
         if error.code:
             yield said.getvalue().strip().splitlines()[-1]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from linters import ROOT
 
-from remote_inference.tools import cli
+from remote_inference.tools.cli.parser import make_parser
 
 DOCKERFILE = ROOT / "deploy" / "docker" / "Dockerfile"
 INSTALLED = "/opt/remote_inference/"
@@ -46,7 +46,7 @@ def check_command(command: list[str]) -> argparse.Namespace | None:
     program, *arguments = command
     if program == "remote-inference":
         try:
-            return cli.make_parser().parse_args(arguments)
+            return make_parser().parse_args(arguments)
         except SystemExit as error:
             raise AssertionError(f"{command} is refused") from error
     assert program == ROUTER or local(program).is_file(), command

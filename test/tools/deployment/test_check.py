@@ -524,7 +524,7 @@ def test_a_robot_s_parameters_are_judged_with_its_contract_and_the_policy(
     slow = changed(tmp_path, fps=10.0)
     assert cli.main(["check", str(slow), str(parameters), str(MANIFEST)]) == 1
     said = capsys.readouterr().out
-    assert "refused (timing): max_action_age_s: found 0.05, expected more than a row lasts" in said
+    assert "refused (timing): max_action_age_s: found 0.05, expected more than an action lasts" in said
 
 
 def test_a_rate_that_this_computer_does_not_keep_is_warned_of(

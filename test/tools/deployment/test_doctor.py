@@ -14,7 +14,7 @@ from doctor_facts import CONTRACT, STATE, STATUS, WAITING, about, changed
 from remote_inference.msg import ClientState, ServerStatus
 from remote_inference.tools.deployment.doctor import doctor
 from remote_inference.tools.deployment.doctor.commands import judge_inputs
-from remote_inference.tools.deployment.doctor.findings import Finding, Level, TopicFacts
+from remote_inference.tools.deployment.doctor.doctor import Finding, Level, TopicFacts
 from remote_inference.tools.deployment.middleware import Installation
 from remote_inference.tools.deployment.zenoh_config import RMW, EndpointError
 

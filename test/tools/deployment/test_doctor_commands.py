@@ -16,7 +16,7 @@ from remote_inference.tools.deployment.doctor.commands import (
     commands_of,
     judge_commands,
 )
-from remote_inference.tools.deployment.doctor.findings import Finding, Level, TopicFacts
+from remote_inference.tools.deployment.doctor.doctor import Finding, Level, TopicFacts
 
 ROBOT, WATCHDOG = "/arm/remote_inference", "/arm/command_watchdog"
 FLOATS = "std_msgs/msg/Float64MultiArray"

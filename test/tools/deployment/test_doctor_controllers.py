@@ -12,7 +12,7 @@ from doctor_facts import COMMANDS, CONTRACT
 from remote_inference.base.contract.commands.controller_facts import ControllerFacts, facts_of
 from remote_inference.base.contract.contract import Contract
 from remote_inference.tools.deployment.doctor.commands import judge_activity, judge_controllers
-from remote_inference.tools.deployment.doctor.findings import Finding, Level
+from remote_inference.tools.deployment.doctor.doctor import Finding, Level
 
 NAMES = list(CONTRACT.actions.names)
 SWAPPED = [NAMES[1], NAMES[0], *NAMES[2:]]

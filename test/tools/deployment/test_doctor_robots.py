@@ -9,7 +9,7 @@ from doctor_facts import STATE, WAITING, changed
 
 from remote_inference.msg import ClientState
 from remote_inference.tools.deployment.doctor.commands import judge_robots
-from remote_inference.tools.deployment.doctor.findings import Finding, Level
+from remote_inference.tools.deployment.doctor.doctor import Finding, Level
 
 STALLED = changed(
     STATE, state=ClientState.STALLED, state_name="STALLED", cause="queue empty", server="/policy_server"

@@ -24,7 +24,7 @@ from doctor_facts import (
 )
 
 from remote_inference.msg import ServerStatus
-from remote_inference.tools.deployment.doctor.findings import Finding, Level, NodeSettings, TopicFacts
+from remote_inference.tools.deployment.doctor.doctor import Finding, Level, NodeSettings, TopicFacts
 from remote_inference.tools.deployment.doctor.sensors import find_unused_topics, judge_sensors, judge_stale
 
 DEFAULTS = NodeSettings()

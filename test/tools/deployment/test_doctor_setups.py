@@ -32,7 +32,7 @@ from doctor_setup import (
 )
 
 from remote_inference.msg import ClientState
-from remote_inference.tools.deployment.doctor.findings import Level, NodeSettings
+from remote_inference.tools.deployment.doctor.doctor import Level, NodeSettings
 from remote_inference.tools.deployment.middleware import Installation
 
 HEALTHY: dict[str, Setup] = {

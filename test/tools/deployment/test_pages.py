@@ -31,7 +31,7 @@ from remote_inference.server.manifest.manifest import Manifest, ModelSource
 from remote_inference.server.monitoring.metrics import ServerMetrics
 from remote_inference.server.monitoring.snapshot import ServerSnapshot
 from remote_inference.server.policies.hold import CONFIG_FILE, HoldConfig
-from remote_inference.tools import cli
+from remote_inference.tools.cli.parser import make_parser
 from support.builders import make_offer, make_spec, make_terms
 
 DOCS = ROOT / "docs"
@@ -246,7 +246,7 @@ def test_services_and_topics_have_the_names_and_types_that_are_called() -> None:
 
 
 def test_verbs_of_the_command_line_are_the_package_s() -> None:
-    verbs = cli.make_parser()._subparsers._group_actions[0].choices  # type: ignore[union-attr]
+    verbs = make_parser()._subparsers._group_actions[0].choices  # type: ignore[union-attr]
     used = {verb for (verb,) in of(r"^remote-inference ([a-z-]+)")}
     assert used <= verbs.keys()
 
@@ -267,7 +267,7 @@ def test_options_that_are_named_are_the_package_s() -> None:
         if line.startswith(("--", "remote-inference "))
         for option in re.findall(r"--[a-z0-9-]+", line)
     }
-    assert named <= options(cli.make_parser(complete=True))
+    assert named <= options(make_parser(complete=True))
 
 
 def test_targets_of_make_exist() -> None:

@@ -19,7 +19,7 @@ from linters import ROOT, complaints
 
 from remote_inference.base.nodes.runtime import EXIT_NO_MIDDLEWARE, EXIT_REFUSED
 from remote_inference.base.paths import share_path
-from remote_inference.tools import cli
+from remote_inference.tools.cli.parser import make_parser
 from remote_inference.tools.deployment.process_group import STOP_TIMEOUT_S
 
 UNIT = ROOT / "deploy" / "systemd" / "remote-inference@.service"
@@ -69,7 +69,7 @@ def test_the_unit_starts_the_robot_s_node_with_what_its_environment_names(tmp_pa
     started = run_unit(tmp_path, 'echo "$$ $*"')
     pid, *arguments = (started.communicate(timeout=20.0)[0]).split()
     assert int(pid) == started.pid  # systemd signals the command itself
-    parsed = cli.make_parser().parse_args(arguments)
+    parsed = make_parser().parse_args(arguments)
     assert parsed.namespace == "/robot_1"
     assert str(parsed.contract) == variables()["CONTRACT"]
     assert str(parsed.params_file) == variables()["PARAMS_FILE"]

@@ -16,7 +16,7 @@ from remote_inference.base.documents.document import parse_document
 from remote_inference.base.paths import share_path
 from remote_inference.robot.command import CommandSource
 from remote_inference.robot.config import RobotConfig
-from remote_inference.tools.deployment.serving.tick_cost import TICKS, find_rate_warning, play
+from remote_inference.tools.deployment.serving.check_contract import TICKS, find_rate_warning, play
 
 SHIPPED = sorted(share_path("config", "robots").glob("*.contract.yaml"))
 

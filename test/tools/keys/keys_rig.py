@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import zenoh
 
-from remote_inference.tools.keys import authority as ca, description, render, verbs
+from remote_inference.tools.keys import authority as ca, description, verbs
 from support.free_ports import free_port
 from support.waiting import wait_until
 
@@ -61,7 +61,7 @@ class FleetRig:
         verbs.add(folder, "operators", "alice", {})
         verbs.render_all(folder)
 
-    def configuration(self, name: str, file: str = render.SESSION_FILE) -> dict[str, Any]:
+    def configuration(self, name: str, file: str = verbs.SESSION_FILE) -> dict[str, Any]:
         """Return a rendered configuration."""
         content: dict[str, Any] = json.loads((self.folder / "members" / name / file).read_text())
         return content
@@ -70,7 +70,7 @@ class FleetRig:
         self, name: str = "hub", change: Callable[[dict[str, Any]], None] | None = None
     ) -> zenoh.Session:
         """Run a router of the fleet on loopback. change: alters the router's configuration."""
-        configuration = self.configuration(name, render.ROUTER_FILE)
+        configuration = self.configuration(name, verbs.ROUTER_FILE)
         configuration["listen"]["endpoints"] = [f"tls/127.0.0.1:{self.ports[name]}"]
         if change:
             change(configuration)
@@ -107,8 +107,8 @@ class FleetRig:
         lifetime = datetime.timedelta(seconds=seconds)
         credential = authority.issue(name, now, lifetime)
         place = self.folder / "members" / name
-        (place / render.KEY_FILE).write_bytes(credential.key)
-        (place / render.CERTIFICATE_FILE).write_bytes(credential.certificate)
+        (place / verbs.KEY_FILE).write_bytes(credential.key)
+        (place / verbs.CERTIFICATE_FILE).write_bytes(credential.certificate)
 
     def authority(self) -> ca.Authority:
         """Return the fleet's authority."""

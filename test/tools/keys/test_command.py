@@ -20,7 +20,7 @@ from cryptography.x509.oid import NameOID
 
 from remote_inference.base.paths import share_path
 from remote_inference.tools.cli import main
-from remote_inference.tools.keys import authority as ca, description, render, verbs
+from remote_inference.tools.keys import authority as ca, description, verbs
 
 NOW = datetime.datetime.now(datetime.timezone.utc)
 A_DAY = datetime.timedelta(days=1)
@@ -64,7 +64,7 @@ def refused(folder: Path, words: str, capsys: pytest.CaptureFixture[str]) -> str
 
 
 def certificate(folder: Path, name: str) -> x509.Certificate:
-    return ca.read_certificate(folder / "members" / name / render.CERTIFICATE_FILE)
+    return ca.read_certificate(folder / "members" / name / verbs.CERTIFICATE_FILE)
 
 
 # -- what it writes ------------------------------------------------------------------------------------------
@@ -106,8 +106,8 @@ def test_the_description_says_what_was_added(folder: Path):
 
 def test_rendering_secures_the_package_s_own_configurations(folder: Path):
     assert fleet(folder, "render") == 0
-    base = render.load_base(share_path("config", "zenoh", "session.json5"))
-    session = rendered(folder, "robot_1", render.SESSION_FILE)
+    base = verbs.load_base(share_path("config", "zenoh", "session.json5"))
+    session = rendered(folder, "robot_1", verbs.SESSION_FILE)
     changed = {"mode", "connect", "listen", "transport", "scouting"}
     assert {key: session[key] for key in base if key not in changed} == {
         key: base[key] for key in base if key not in changed
@@ -118,15 +118,15 @@ def test_rendering_secures_the_package_s_own_configurations(folder: Path):
         session["transport"]["link"]["tls"]["connect_private_key"] == "/etc/remote_inference/robot_1/key.pem"
     )
     for name, file in (
-        ("hub", render.ROUTER_FILE),
-        ("robot_1", render.SESSION_FILE),
-        ("robot_1", render.ROUTER_FILE),
+        ("hub", verbs.ROUTER_FILE),
+        ("robot_1", verbs.SESSION_FILE),
+        ("robot_1", verbs.ROUTER_FILE),
     ):
         tls = rendered(folder, name, file)["transport"]["link"]["tls"]
         assert (tls["enable_mtls"], tls["verify_name_on_connect"], tls["close_link_on_expiration"]) == (
             True,
         ) * 3
-    router = rendered(folder, "hub", render.ROUTER_FILE)
+    router = rendered(folder, "hub", verbs.ROUTER_FILE)
     assert router["listen"]["endpoints"] == ["tls/[::]:7447", "tls/[::]:7448"]
     assert router["transport"]["link"]["protocols"] == ["tls"]
     assert not router["scouting"]["gossip"]["enabled"]
@@ -136,8 +136,8 @@ def test_rendering_secures_the_package_s_own_configurations(folder: Path):
 def test_a_router_dials_the_routers_listed_before_it(folder: Path):
     assert fleet(folder, "add router hub_2 --endpoints tls/hub-2.lab:7447") == 0
     assert fleet(folder, "render") == 0
-    assert rendered(folder, "hub", render.ROUTER_FILE)["connect"]["endpoints"] == []
-    assert rendered(folder, "hub_2", render.ROUTER_FILE)["connect"]["endpoints"] == [
+    assert rendered(folder, "hub", verbs.ROUTER_FILE)["connect"]["endpoints"] == []
+    assert rendered(folder, "hub_2", verbs.ROUTER_FILE)["connect"]["endpoints"] == [
         "tls/hub.lab:7447",
         "tls/192.0.2.7:7448",
     ]
@@ -146,7 +146,7 @@ def test_a_router_dials_the_routers_listed_before_it(folder: Path):
 def test_every_expiry_is_shown(folder: Path, capsys: pytest.CaptureFixture[str]):
     authority = ca.load_authority(folder / "authority", lambda: b"", NOW)
     for name, issued in (("gpu_1", NOW - 10 * A_DAY), ("robot_1", NOW - 4 * A_DAY)):
-        path = folder / "members" / name / render.CERTIFICATE_FILE
+        path = folder / "members" / name / verbs.CERTIFICATE_FILE
         path.write_bytes(authority.issue(name, issued, 5 * A_DAY).certificate)
     capsys.readouterr()
     assert fleet(folder, "render") == 0
@@ -192,7 +192,7 @@ def test_renewing_exchanges_key_and_certificate_and_nothing_else(folder: Path):
     after = snapshot(folder)
     assert after.keys() == before.keys()
     changed = {path for path in after if after[path] != before[path]}
-    assert changed == {f"members/robot_1/{name}" for name in (render.KEY_FILE, render.CERTIFICATE_FILE)}
+    assert changed == {f"members/robot_1/{name}" for name in (verbs.KEY_FILE, verbs.CERTIFICATE_FILE)}
 
 
 @pytest.mark.parametrize("killed_after", ["the copy", "the first move", "the second move"])
@@ -215,7 +215,7 @@ def test_revoking_takes_rights_and_key_away(folder: Path, capsys: pytest.Capture
     assert "restart every router" in capsys.readouterr().out
     assert not (folder / "members" / "robot_1").exists()
     assert fleet(folder, "render") == 0
-    assert "robot_1" not in (folder / "members" / "hub" / render.ROUTER_FILE).read_text()
+    assert "robot_1" not in (folder / "members" / "hub" / verbs.ROUTER_FILE).read_text()
 
 
 def test_no_certificate_outlives_the_authority():

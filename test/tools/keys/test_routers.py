@@ -24,7 +24,7 @@ from keys_rig import (
 )
 
 from remote_inference.base.paths import share_path
-from remote_inference.tools.keys import authority as ca, render, verbs
+from remote_inference.tools.keys import authority as ca, verbs
 from support.free_ports import free_port
 from support.waiting import wait_until
 
@@ -90,7 +90,7 @@ def test_a_link_ends_when_its_certificate_expires(own_rig: FleetRig):
 def test_a_member_does_not_connect_to_a_router_of_another_authority(own_rig: FleetRig):
     authority = ca.create_authority("remote_inference fleet", now(), A_DAY)
     own_rig.start_router()
-    (own_rig.folder / "members" / "robot_1" / render.CA_FILE).write_bytes(authority.certificate_pem)
+    (own_rig.folder / "members" / "robot_1" / verbs.CA_FILE).write_bytes(authority.certificate_pem)
     must_not_connect(own_rig, own_rig.configuration("robot_1"))
 
 
@@ -99,8 +99,8 @@ def test_a_member_cannot_pose_as_a_router(own_rig: FleetRig, impostor: str):
     def exchange_identity(configuration: dict[str, Any]) -> None:
         place = own_rig.folder / "members" / impostor
         configuration["transport"]["link"]["tls"] |= {
-            "listen_private_key": str(place / render.KEY_FILE),
-            "listen_certificate": str(place / render.CERTIFICATE_FILE),
+            "listen_private_key": str(place / verbs.KEY_FILE),
+            "listen_certificate": str(place / verbs.CERTIFICATE_FILE),
         }
 
     own_rig.start_router(change=exchange_identity)
@@ -202,7 +202,7 @@ def test_a_second_router_does_not_bypass_the_rules(two_routers: FleetRig, mode: 
 @pytest.mark.parametrize("mode", ["client", "peer"])
 def test_nodes_without_keys_reach_the_fleet_through_their_machine_s_router(rig: FleetRig, mode: str):
     machine = start_machine_router(rig, "robot_1")
-    configuration = render.load_base(share_path("config", "zenoh", "session.json5"))
+    configuration = verbs.load_base(share_path("config", "zenoh", "session.json5"))
     configuration["mode"] = mode
     configuration["connect"]["endpoints"] = [machine]
     node, server = rig.start(configuration), rig.connect("gpu_1")
@@ -216,7 +216,7 @@ def test_nodes_without_keys_reach_the_fleet_through_their_machine_s_router(rig: 
 
 
 def test_a_machine_s_router_is_bound_by_its_member_s_rules(rig: FleetRig):
-    configuration = render.load_base(share_path("config", "zenoh", "session.json5"))
+    configuration = verbs.load_base(share_path("config", "zenoh", "session.json5"))
     configuration["connect"]["endpoints"] = [start_machine_router(rig, "robot_1")]
     node, server = (
         rig.start(configuration),
@@ -230,7 +230,7 @@ def test_a_machine_s_router_is_bound_by_its_member_s_rules(rig: FleetRig):
 
 def start_machine_router(rig: FleetRig, name: str) -> str:
     """Run the router of a member's machine; return where it listens."""
-    configuration = rig.configuration(name, render.ROUTER_FILE)
+    configuration = rig.configuration(name, verbs.ROUTER_FILE)
     endpoint = f"tcp/127.0.0.1:{free_port()}"
     configuration["listen"]["endpoints"] = [endpoint]
     session = rig.start(configuration)

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from enum import Enum
@@ -46,35 +45,31 @@ class Check:
 
     name = ""
 
-    def __init__(self, facts: BagFacts) -> None:
+    def __init__(self, facts: BagFacts, findings: list[Finding]) -> None:
+        """Append to `findings`, which all checks share."""
         self.facts = facts
+        self.findings = findings
 
-    def begin_file(self, name: str) -> Iterator[Finding]:  # noqa: ARG002  for those that need it
-        yield from ()
+    def begin_file(self, name: str) -> None: ...
 
-    def on_message(self, message: ScannedMessage) -> Iterator[Finding]:  # noqa: ARG002
-        yield from ()
+    def on_message(self, message: ScannedMessage) -> None: ...
 
-    def on_record(self, record: MetadataRecord) -> Iterator[Finding]:  # noqa: ARG002
-        yield from ()
+    def on_record(self, record: MetadataRecord) -> None: ...
 
-    def on_damage(self, damage: Damage) -> Iterator[Finding]:  # noqa: ARG002
-        yield from ()
+    def on_damage(self, damage: Damage) -> None: ...
 
-    def end_file(self) -> Iterator[Finding]:
-        yield from ()
+    def end_file(self) -> None: ...
 
-    def end_bag(self) -> Iterator[Finding]:
-        yield from ()
+    def end_bag(self) -> None: ...
 
-    def problem(self, text: str) -> Finding:
-        return Finding(Level.PROBLEM, self.name, text)
+    def problem(self, text: str) -> None:
+        self.findings.append(Finding(Level.PROBLEM, self.name, text))
 
-    def missing(self, text: str) -> Finding:
-        return Finding(Level.MISSING, self.name, text)
+    def missing(self, text: str) -> None:
+        self.findings.append(Finding(Level.MISSING, self.name, text))
 
-    def note(self, text: str) -> Finding:
-        return Finding(Level.NOTE, self.name, text)
+    def note(self, text: str) -> None:
+        self.findings.append(Finding(Level.NOTE, self.name, text))
 
 
 def show_time(stamp_ns: int) -> str:

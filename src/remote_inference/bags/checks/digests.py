@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from remote_inference.bags.checks.check import BagFacts, Check, Finding, count, show_time
 from remote_inference.bags.storage.bag_records import (
@@ -18,10 +18,8 @@ from remote_inference.bags.storage.bag_records import (
     BagError,
     Link,
 )
-from remote_inference.bags.storage.mcap_scan import Damage, MetadataRecord, ScannedChannel, ScannedMessage
+from remote_inference.bags.storage.mcap_scan import Damage, MetadataRecord, ScannedMessage
 from remote_inference.bags.storage.split_file import START, DigestChain, channel_digest
-
-ChannelKey = tuple[str, str, str, bytes]  # topic, type, encoding and text of the definition
 
 
 class DigestCheck(Check):
@@ -29,10 +27,9 @@ class DigestCheck(Check):
 
     name = "digests"
 
-    def __init__(self, facts: BagFacts) -> None:
-        super().__init__(facts)
+    def __init__(self, facts: BagFacts, findings: list[Finding]) -> None:
+        super().__init__(facts, findings)
         self._chain = DigestChain()
-        self._channels: dict[ChannelKey, bytes] = {}
         self._file = ""
         self._files: set[str] = set()
         self._bag = ""  # id
@@ -49,40 +46,32 @@ class DigestCheck(Check):
         self._was_cut = False  # ... and so it was with the file before
         self._links_in_file = 0
 
-    def begin_file(self, name: str) -> Iterator[Finding]:
+    def begin_file(self, name: str) -> None:
         self._was_cut, self._is_cut = self._is_cut, False
         self._file, self._links_in_file = name, 0
         self._files.add(name)
         self._begin_link()
-        yield from ()
 
     def _begin_link(self) -> None:
         self._unlinked, self._is_damaged, self._start_ns, self._end_ns = 0, False, 0, 0
 
-    def on_message(self, message: ScannedMessage) -> Iterator[Finding]:
-        channel = self._channel_digest(message.channel)
+    def on_message(self, message: ScannedMessage) -> None:
+        channel = message.channel
+        digest = channel_digest(channel.topic, channel.msgtype, channel.encoding, channel.definition)
         times = (message.log_time_ns, message.publish_time_ns)
-        self._chain.add_message(channel, message.sequence, *times, message.data)
+        self._chain.add_message(digest, message.sequence, *times, message.data)
         self._start_ns = self._start_ns or message.log_time_ns
         self._end_ns = message.log_time_ns
         self._unlinked += 1
-        yield from ()
 
-    def _channel_digest(self, channel: ScannedChannel) -> bytes:
-        key = (channel.topic, channel.msgtype, channel.encoding, channel.definition)
-        if key not in self._channels:
-            self._channels[key] = channel_digest(*key)
-        return self._channels[key]
-
-    def on_damage(self, damage: Damage) -> Iterator[Finding]:
+    def on_damage(self, damage: Damage) -> None:
         self._is_damaged = self._is_damaged or not damage.is_end
         self._is_cut = self._is_cut or damage.is_end
-        yield from ()
 
-    def on_record(self, record: MetadataRecord) -> Iterator[Finding]:
+    def on_record(self, record: MetadataRecord) -> None:
         self._is_ours = self._is_ours or record.name in {SPLIT, LINK}
         if record.name == SPLIT:
-            yield from self._begin_split(record.values)
+            self._begin_split(record.values)
         elif record.name == DROPPED:
             self._dropped.update(_texts(record.values.get("files", "")))
         elif record.name == END:
@@ -90,53 +79,51 @@ class DigestCheck(Check):
         elif record.name == REPAIR:
             self._is_repaired = self._is_damaged = self._is_cut = True  # it says itself what is lost here
         if record.name == LINK:
-            yield from self._end_link(record.values)
+            self._end_link(record.values)
         elif record.name not in UNLINKED:
             self._chain.add_record(record.name, record.values)
             self._unlinked += 1
 
-    def _begin_split(self, values: Mapping[str, str]) -> Iterator[Finding]:
+    def _begin_split(self, values: Mapping[str, str]) -> None:
         try:
             previous, index = bytes.fromhex(values["previous"]), int(values["index"])
         except (KeyError, ValueError):
-            yield self.problem(f"{self._file}: record {SPLIT} is damaged: {dict(values)}")
+            self.problem(f"{self._file}: record {SPLIT} is damaged: {dict(values)}")
             return
         bag = values.get("bag", "")
         if self._bag and bag != self._bag:
-            yield self.problem(f"{self._file}: is a file of another bag, {bag}, expected {self._bag}")
+            self.problem(f"{self._file}: is a file of another bag, {bag}, expected {self._bag}")
         elif index != self._next_index:  # then the digest before is not known
-            yield from self._check_index(index)
+            self._check_index(index)
         elif previous != self._chain.digest and not self._was_cut:
-            yield self.problem(f"{self._file}: does not follow the digest with which the file before ends")
+            self.problem(f"{self._file}: does not follow the digest with which the file before ends")
         self._bag = self._bag or bag
         self._next_index = index + 1
-        self._chain.digest = previous
         self._chain.continue_from(previous)
         if index == 0 and previous != START:
-            yield self.problem(f"{self._file}: is the first file, and follows a digest")
+            self.problem(f"{self._file}: is the first file, and follows a digest")
 
-    def _check_index(self, index: int) -> Iterator[Finding]:
+    def _check_index(self, index: int) -> None:
         """Keep which files are absent before this one: a later record may say that they were dropped."""
         if index < self._next_index:
-            yield self.problem(f"{self._file}: has number {index}, expected {self._next_index}")
+            self.problem(f"{self._file}: has number {index}, expected {self._next_index}")
         stem = self._file.rpartition("_")[0]
         names = [f"{stem}_{number}.mcap" for number in range(self._next_index, index)]
         self._absent += [name for name in names if name not in self._files]
 
-    def _end_link(self, values: Mapping[str, str]) -> Iterator[Finding]:
+    def _end_link(self, values: Mapping[str, str]) -> None:
         self._links_in_file += 1
         messages = self._chain.messages
         try:
             link = Link.of(values)
         except BagError as error:
-            yield self.problem(f"{self._file}: {error}")
+            self.problem(f"{self._file}: {error}")
             return
         if self._chain.link() == link.digest:
             self.facts.links += 1
         elif not self._is_damaged:
-            yield self.problem(self._describe_break(messages, link))
+            self.problem(self._describe_break(messages, link))
         self.facts.digest = link.digest.hex()
-        self._chain.digest = link.digest
         self._chain.continue_from(link.digest)
         self._begin_link()
 
@@ -152,39 +139,37 @@ class DigestCheck(Check):
             )
         return f"{place}a record changed after the recording"
 
-    def end_file(self) -> Iterator[Finding]:
+    def end_file(self) -> None:
         if not self._links_in_file and not self._is_cut:
             self._without.append(self._file)
         elif self._unlinked and self._is_ours:
             # A recorder that closes the bag links all: only what was cut off, or repaired, has no link.
             is_whole = self.facts.is_finished and not (self._is_cut or self._is_damaged or self._is_repaired)
             report = self.problem if is_whole else self.missing
-            yield report(
+            report(
                 f"{self._file}: {count(self._unlinked, 'message or record')} at its end without a link: "
                 "nothing proves them"
             )
 
-    def end_bag(self) -> Iterator[Finding]:
-        yield from self._check_absent()
+    def end_bag(self) -> None:
+        self._check_absent()
         if not self._is_ours:
-            yield self.note(
-                "no digests: another recorder wrote the bag, and nothing shows whether it was changed"
-            )
+            self.note("no digests: another recorder wrote the bag, and nothing shows whether it was changed")
         elif self._without:
-            yield self.problem(f"no digests in {', '.join(self._without)}, which bag_recorder writes")
+            self.problem(f"no digests in {', '.join(self._without)}, which bag_recorder writes")
         elif self._is_repaired and not self._has_end:
-            yield self.missing("the bag was repaired: what came after its last link is lost")
+            self.missing("the bag was repaired: what came after its last link is lost")
         elif self.facts.is_finished and not self._has_end:
-            yield self.problem("the bag has no record of its end: its last files or messages were removed")
+            self.problem("the bag has no record of its end: its last files or messages were removed")
 
-    def _check_absent(self) -> Iterator[Finding]:
+    def _check_absent(self) -> None:
         removed = [name for name in self._absent if name not in self._dropped]
         dropped = len(self._absent) - len(removed)
         if removed:
             names = ", ".join(removed) if len(removed) < 4 else f"{removed[0]} to {removed[-1]}"
-            yield self.problem(f"{count(len(removed), 'file')} absent that the bag has not dropped: {names}")
+            self.problem(f"{count(len(removed), 'file')} absent that the bag has not dropped: {names}")
         if dropped:
-            yield self.missing(f"{count(dropped, 'file')} dropped by the disk budget")
+            self.missing(f"{count(dropped, 'file')} dropped by the disk budget")
 
 
 def _texts(text: str) -> list[str]:

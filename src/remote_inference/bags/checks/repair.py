@@ -134,9 +134,6 @@ class _Content:
     def lost(self) -> list[str]:
         return [*self.damages.values(), *self.remarks]
 
-    def facts(self) -> FileFacts:
-        return FileFacts(self.path.name, self.start_ns, self.end_ns, self.counts)
-
 
 def repair(path: Path, out: Path, on_bytes: OnBytes = lambda _: None) -> Repair:
     """Recover a bag into the folder `out`, which must not exist yet.
@@ -236,7 +233,7 @@ def _write(contents: list[_Content], result: Repair, custom_data: Mapping[str, s
             shutil.copyfile(content.path, result.out / content.path.name)
         for topic, channel in content.channels.items():
             channels.setdefault(topic, _channel(channel))
-    facts = [content.facts() for content in contents]
+    facts = [FileFacts(one.path.name, one.start_ns, one.end_ns, one.counts) for one in contents]
     write_metadata(result.out, make_metadata(facts, channels.values(), custom_data))
     result.files, result.messages = len(facts), sum(file.messages for file in facts)
 

@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from remote_inference import __version__
 from remote_inference.bags.checks.check import BagFacts, Check, Finding, count, show_time
+from remote_inference.bags.storage.bag import PACKAGE, TOPIC_TYPES
 from remote_inference.bags.storage.bag_records import (
     CLOCK,
     LOSSES,
@@ -22,7 +23,7 @@ from remote_inference.bags.storage.bag_records import (
 )
 from remote_inference.bags.storage.mcap_scan import Damage, MetadataRecord, ScannedChannel, ScannedMessage
 from remote_inference.bags.storage.message_decoder import MessageDecoder
-from remote_inference.bags.timeline.robot_bag import EXECUTED_SUFFIX
+from remote_inference.bags.timeline.messages import RequestKey, remember, request_key
 from remote_inference.robot.command import CommandSource
 
 
@@ -31,39 +32,36 @@ class OrderCheck(Check):
 
     name = "order"
 
-    def __init__(self, facts: BagFacts) -> None:
-        super().__init__(facts)
+    def __init__(self, facts: BagFacts, findings: list[Finding]) -> None:
+        super().__init__(facts, findings)
         self._last_ns: dict[str, int] = {}
         self._back: list[tuple[int, int, str]] = []  # (step [ns], at [ns], topic) of the largest step
         self._steps_back = 0
 
-    def on_message(self, message: ScannedMessage) -> Iterator[Finding]:
+    def on_message(self, message: ScannedMessage) -> None:
         topic, now_ns = message.channel.topic, message.log_time_ns
         step_ns = self._last_ns.get(topic, now_ns) - now_ns
         if step_ns > 0:
             self._steps_back += 1
             self._back = [max([*self._back, (step_ns, now_ns, topic)])]
         self._last_ns[topic] = now_ns
-        yield from ()
 
-    def on_record(self, record: MetadataRecord) -> Iterator[Finding]:
+    def on_record(self, record: MetadataRecord) -> None:
         if record.name == CLOCK:
             try:
                 at, jump_s, ahead_s = (float(record.values[key]) for key in ("at_ns", "jump_s", "ahead_s"))
                 when = show_time(int(at))
             except (KeyError, ValueError, OverflowError, OSError):
-                yield self.problem(
-                    f"record {CLOCK}: found {record.values}, expected at_ns, jump_s and ahead_s"
-                )
+                self.problem(f"record {CLOCK}: found {record.values}, expected at_ns, jump_s and ahead_s")
                 return
-            yield self.note(
+            self.note(
                 f"the wall clock jumped by {jump_s:+.3f} s at {when}; the bag's times go on "
                 f"steadily, and the stamps in messages are {ahead_s:+.3f} s ahead from there on"
             )
 
-    def end_bag(self) -> Iterator[Finding]:
+    def end_bag(self) -> None:
         for step_ns, at_ns, topic in self._back:
-            yield self.problem(
+            self.problem(
                 f"times of reception go back {count(self._steps_back, 'time')}, at most by "
                 f"{step_ns * 1e-9:.3f} s ({topic} at {show_time(at_ns)}): the clock was set, "
                 "or the messages were moved; readers sort them by these times"
@@ -75,8 +73,8 @@ class GapCheck(Check):
 
     name = "gaps"
 
-    def __init__(self, facts: BagFacts) -> None:
-        super().__init__(facts)
+    def __init__(self, facts: BagFacts, findings: list[Finding]) -> None:
+        super().__init__(facts, findings)
         self._last: dict[str, int] = {}
         self._missing: Counter[str] = Counter()
         self._first_ns: dict[str, int] = {}  # of the first gap, by topic
@@ -85,19 +83,17 @@ class GapCheck(Check):
         self._is_ours = False
         self._is_damaged = False
 
-    def on_message(self, message: ScannedMessage) -> Iterator[Finding]:
+    def on_message(self, message: ScannedMessage) -> None:
         topic = message.channel.topic
         if missing := count_missing(self._last.get(topic, 0), message.sequence):
             self._missing[topic] += missing
             self._first_ns.setdefault(topic, message.log_time_ns)
         self._last[topic] = message.sequence
-        yield from ()
 
-    def on_damage(self, _: Damage) -> Iterator[Finding]:
+    def on_damage(self, _: Damage) -> None:
         self._is_damaged = True
-        yield from ()
 
-    def on_record(self, record: MetadataRecord) -> Iterator[Finding]:
+    def on_record(self, record: MetadataRecord) -> None:
         if record.name == RUN:
             self._is_ours = True
         elif record.name == REPAIR:
@@ -111,61 +107,57 @@ class GapCheck(Check):
                 }
                 self._uncounted |= set(map(str, read_json(LOSSES, record.values, "uncounted")))
             except BagError as error:
-                yield self.problem(str(error))
+                self.problem(str(error))
             except (TypeError, ValueError, OverflowError):
-                yield self.problem(f"record {LOSSES}: found {record.values}, expected counts by topic")
+                self.problem(f"record {LOSSES}: found {record.values}, expected counts by topic")
 
-    def end_bag(self) -> Iterator[Finding]:
+    def end_bag(self) -> None:
         for topic, missing in self._missing.items():
             if topic not in self._uncounted:
-                yield self._check_topic(topic, missing)
+                self._check_topic(topic, missing)
         for topic, lost in {**self._losses["queue"], **self._losses["before"]}.items():
             if lost and topic not in self._missing and topic not in self._uncounted:
-                yield self.missing(
+                self.missing(
                     f"{topic}: the recorder lost {count(self._counted(topic), 'message')} at its end"
                 )
         if self._uncounted:
-            yield self.note(
+            self.note(
                 f"several publishers, whose losses nobody can count: {', '.join(sorted(self._uncounted))}"
             )
         if self._last and not any(self._last.values()):
-            yield self.note("the messages have no numbers: what was lost while recording does not show")
+            self.note("the messages have no numbers: what was lost while recording does not show")
 
-    def _check_topic(self, topic: str, missing: int) -> Finding:
+    def _check_topic(self, topic: str, missing: int) -> None:
         since = f"the first at {show_time(self._first_ns[topic])}"
         counted = self._counted(topic)
         if not self._is_ours:
-            return self.missing(f"{topic}: {count(missing, 'message')} lost while recording, {since}")
-        if missing <= counted or self._is_damaged or not self.facts.is_finished:
+            self.missing(f"{topic}: {count(missing, 'message')} lost while recording, {since}")
+        elif missing <= counted or self._is_damaged or not self.facts.is_finished:
             queue, before = (self._losses[key].get(topic, 0) for key in ("queue", "before"))
             causes = f"{queue} in its queue, {before} before they reached it"
-            return self.missing(
-                f"{topic}: {count(missing, 'message')} missing, {since}; the recorder lost {causes}"
+            self.missing(f"{topic}: {count(missing, 'message')} missing, {since}; the recorder lost {causes}")
+        else:
+            self.problem(
+                f"{topic}: {count(missing, 'message')} missing, {since}; the recorder says that it lost "
+                f"{counted}"
             )
-        return self.problem(
-            f"{topic}: {count(missing, 'message')} missing, {since}; the recorder says that it lost {counted}"
-        )
 
     def _counted(self, topic: str) -> int:
         return sum(self._losses[key].get(topic, 0) for key in ("queue", "before"))
 
 
 KEPT_REQUESTS = 1000  # of a robot: a chunk or a row that names an older one is not followed
-OWN = {
-    "/remote_inference/observation": "remote_inference/msg/Observation",
-    "/remote_inference/chunk": "remote_inference/msg/ActionChunk",
-    EXECUTED_SUFFIX: "remote_inference/msg/ExecutedAction",
-}
-Key = tuple[str, int]  # session_id and seq_id
+# Type by the end of a topic's name.
+OWN = {f"/{PACKAGE}/{kind}": TOPIC_TYPES[kind] for kind in ("observation", "chunk", "executed")}
 
 
 @dataclass
 class _Robot:
     """What is known of one robot so far."""
 
-    requests: OrderedDict[Key, None] = field(default_factory=OrderedDict)
-    chunks: OrderedDict[Key, int] = field(default_factory=OrderedDict)  # horizon
-    oldest: Key | None = None  # first recorded request: what came before belongs to the time before the bag
+    requests: OrderedDict[RequestKey, None] = field(default_factory=OrderedDict)
+    chunks: OrderedDict[RequestKey, int] = field(default_factory=OrderedDict)  # horizon
+    oldest: RequestKey | None = None  # first recorded request: what came before is of before the bag
     seq_id: int | None = None
     tick: int | None = None
     restarts: int = 0
@@ -180,21 +172,19 @@ class IdCheck(Check):
 
     name = "ids"
 
-    def __init__(self, facts: BagFacts) -> None:
-        super().__init__(facts)
+    def __init__(self, facts: BagFacts, findings: list[Finding]) -> None:
+        super().__init__(facts, findings)
         self._decoder = MessageDecoder()
         self._types: dict[tuple[str, bytes], str] = {}  # how it differs from this release's, by definition
         self._undecoded: Counter[str] = Counter()
         self._robots: dict[str, _Robot] = {}
         self._version = ""
         self._now_ns = 0
-        self._checks: dict[str, Callable[[_Robot, Any], None]] = {
-            "/remote_inference/observation": self._check_request,
-            "/remote_inference/chunk": self._check_chunk,
-            EXECUTED_SUFFIX: self._check_executed,
-        }
+        checks: tuple[Callable[[_Robot, Any], None], ...]
+        checks = self._check_request, self._check_chunk, self._check_executed
+        self._checks = dict(zip(OWN, checks, strict=True))
 
-    def on_message(self, message: ScannedMessage) -> Iterator[Finding]:
+    def on_message(self, message: ScannedMessage) -> None:
         channel = message.channel
         ending = next((ending for ending in OWN if channel.topic.endswith(ending)), "")
         if not ending or channel.msgtype != OWN[ending]:
@@ -209,7 +199,7 @@ class IdCheck(Check):
             self._undecoded[channel.topic] += 1
             if self._undecoded[channel.topic] == 1:
                 reason = str(error) or type(error).__name__
-                yield self.problem(f"{channel.topic}: a message does not fit its definition: {reason}")
+                self.problem(f"{channel.topic}: a message does not fit its definition: {reason}")
             return
         if difference:
             robot.wrong[f"messages of {channel.topic} cannot be followed: {difference}"] += 1
@@ -226,13 +216,12 @@ class IdCheck(Check):
             self._types[key] = self._decoder.find_difference(channel.msgtype)
         return self._types[key]
 
-    def on_record(self, record: MetadataRecord) -> Iterator[Finding]:
+    def on_record(self, record: MetadataRecord) -> None:
         if record.name == RUN:
             self._version = self._version or record.values.get("package_version", "")
-        yield from ()
 
     def _check_request(self, robot: _Robot, request: Any) -> None:
-        key = (request.session_id, int(request.seq_id))
+        key = request_key(request)
         robot.oldest = robot.oldest or key
         if robot.seq_id is not None and key[1] <= robot.seq_id and robot.seq_id != key[1] - 1:
             if key[1] == robot.seq_id:
@@ -240,14 +229,14 @@ class IdCheck(Check):
             else:
                 robot.restarts += 1
         robot.seq_id = key[1]
-        _keep(robot.requests, key, None)
+        remember(robot.requests, key, None, KEPT_REQUESTS)
 
     def _check_chunk(self, robot: _Robot, chunk: Any) -> None:
-        key = (chunk.session_id, int(chunk.seq_id))
+        key = request_key(chunk)
         is_older = robot.oldest is None or key[1] < robot.oldest[1]
         if key not in robot.requests and not is_older:
             self._count(robot, "chunks whose request is not in the bag")
-        _keep(robot.chunks, key, int(chunk.horizon))
+        remember(robot.chunks, key, int(chunk.horizon), KEPT_REQUESTS)
 
     def _check_executed(self, robot: _Robot, executed: Any) -> None:
         tick = int(executed.tick)
@@ -257,7 +246,7 @@ class IdCheck(Check):
             else:
                 robot.ticks_missing += tick - robot.tick - 1
         robot.tick = tick
-        key = (executed.session_id, int(executed.seq_id))
+        key = request_key(executed)
         if executed.source != CommandSource.CHUNK or robot.oldest is None or key[1] < robot.oldest[1]:
             return
         if key not in robot.chunks:
@@ -269,35 +258,27 @@ class IdCheck(Check):
         robot.wrong[kind] += 1
         robot.first_ns.setdefault(kind, self._now_ns)
 
-    def end_bag(self) -> Iterator[Finding]:
+    def end_bag(self) -> None:
         if self._version not in {"", __version__}:
-            yield self.note(
+            self.note(
                 f"recorded with version {self._version} of the package, this is {__version__}: a bag whose "
                 "messages differ is refused by other verbs"
             )
         names = [name or "/" for name in self._robots]
         if not names:
-            yield self.note("no robot of this package in the bag: no requests, chunks or commands to follow")
+            self.note("no robot of this package in the bag: no requests, chunks or commands to follow")
         if len(names) > 1:
-            yield self.note(
-                f"{len(names)} robots: {', '.join(names)}; other verbs take one of them by --namespace"
-            )
+            self.note(f"{len(names)} robots: {', '.join(names)}; other verbs take one of them by --namespace")
         for name, robot in self._robots.items():
-            yield from self._check_robot(name or "/", robot)
+            self._check_robot(name or "/", robot)
 
-    def _check_robot(self, name: str, robot: _Robot) -> Iterator[Finding]:
+    def _check_robot(self, name: str, robot: _Robot) -> None:
         if absent := [ending.rpartition("/")[2] for ending in OWN if ending not in robot.kinds]:
-            yield self.note(f"{name}: no messages of {', '.join(absent)}: what names them cannot be followed")
+            self.note(f"{name}: no messages of {', '.join(absent)}: what names them cannot be followed")
         if robot.restarts:
-            yield self.note(f"{name}: the robot's node was restarted {count(robot.restarts, 'time')}")
+            self.note(f"{name}: the robot's node was restarted {count(robot.restarts, 'time')}")
         if robot.ticks_missing:
-            yield self.missing(f"{name}: no executed action of {count(robot.ticks_missing, 'control tick')}")
+            self.missing(f"{name}: no executed action of {count(robot.ticks_missing, 'control tick')}")
         for kind, number in robot.wrong.items():
             first = f", the first at {show_time(robot.first_ns[kind])}" if kind in robot.first_ns else ""
-            yield self.missing(f"{name}: {number} {kind}{first}")
-
-
-def _keep(kept: OrderedDict[Key, Any], key: Key, value: Any) -> None:
-    kept[key] = value
-    if len(kept) > KEPT_REQUESTS:
-        kept.popitem(last=False)
+            self.missing(f"{name}: {number} {kind}{first}")

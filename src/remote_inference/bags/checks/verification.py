@@ -5,9 +5,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,10 @@ class Verification:
     end_ns: int = 0
     facts: BagFacts = field(default_factory=BagFacts)
     findings: list[Finding] = field(default_factory=list)
+
+    def add_problem(self, text: str) -> None:
+        """Add what is wrong with the files."""
+        self.findings.append(Finding(Level.PROBLEM, "files", text))
 
     def of(self, level: Level) -> list[Finding]:
         return [finding for finding in self.findings if finding.level is level]
@@ -66,24 +69,28 @@ def verify(path: Path, on_bytes: OnBytes = lambda _: None) -> Verification:
     files = find_files(path, metadata)
     result = Verification(path, len(files), sum(file.stat().st_size for file in files))
     result.facts.is_finished = metadata is not None
-    checks = [check(result.facts) for check in CHECKS]
+    checks = [check(result.facts, result.findings) for check in CHECKS]
     if metadata is None:
         advice = f"`remote-inference verify {path} --repair NEW_FOLDER` recovers what is whole"
-        text = f"no {METADATA_NAME}: the bag is still recorded, or its recorder was killed; {advice}"
-        result.findings.append(Finding(Level.PROBLEM, "files", text))
+        result.add_problem(
+            f"no {METADATA_NAME}: the bag is still recorded, or its recorder was killed; {advice}"
+        )
     for file in files:
-        result.findings += chain.from_iterable(check.begin_file(file.name) for check in checks)
-        result.findings += _read_file(file, checks, result, on_bytes)
-        result.findings += chain.from_iterable(check.end_file() for check in checks)
-    result.findings += chain.from_iterable(check.end_bag() for check in checks)
+        for check in checks:
+            check.begin_file(file.name)
+        _read_file(file, checks, result, on_bytes)
+        for check in checks:
+            check.end_file()
+    for check in checks:
+        check.end_bag()
     if metadata is not None:
-        result.findings += _compare(metadata, files, result.counts)
+        _compare(metadata, files, result)
         if result.contract is not None:
-            result.findings += _compare_content(metadata, result, result.contract)
+            _compare_content(metadata, result, result.contract)
     return result
 
 
-def _read_file(file: Path, checks: list[Check], result: Verification, on_bytes: OnBytes) -> Iterator[Finding]:
+def _read_file(file: Path, checks: list[Check], result: Verification, on_bytes: OnBytes) -> None:
     for item in scan_file(file, on_bytes):
         if isinstance(item, Messages):
             for message in item.messages:
@@ -92,38 +99,37 @@ def _read_file(file: Path, checks: list[Check], result: Verification, on_bytes: 
                 result.counts[message.channel.topic] += 1
                 result.types[message.channel.topic] = message.channel.msgtype
                 for check in checks:
-                    yield from check.on_message(message)
+                    check.on_message(message)
         elif isinstance(item, MetadataRecord):
             if item.name == REPAIR:  # what `verify --repair` wrote of the bag that it recovered
                 lost = item.values.get("lost", "does not say what is lost")
-                yield Finding(Level.MISSING, "files", f"repaired: {lost}")
+                result.findings.append(Finding(Level.MISSING, "files", f"repaired: {lost}"))
             if item.name == RUN:
                 result.contract = item.values.get("contract", "")
             for check in checks:
-                yield from check.on_record(item)
+                check.on_record(item)
         elif isinstance(item, Damage):
-            yield Finding(Level.PROBLEM, "files", f"{file.name}: at byte {item.offset}: {item.reason}")
+            result.add_problem(f"{file.name}: at byte {item.offset}: {item.reason}")
             for check in checks:
-                yield from check.on_damage(item)
+                check.on_damage(item)
         elif item.index_problem:
-            yield Finding(Level.PROBLEM, "files", f"{file.name}: {item.index_problem}")
+            result.add_problem(f"{file.name}: {item.index_problem}")
 
 
-def _compare(metadata: Mapping[str, Any], files: list[Path], counts: Counter[str]) -> Iterator[Finding]:
+def _compare(metadata: Mapping[str, Any], files: list[Path], result: Verification) -> None:
     """Compare metadata.yaml, which every reader trusts, with the files."""
     named = {Path(name).name for name in metadata["relative_file_paths"]}
     present = {file.name for file in files}
     for name in sorted(named - present):
-        yield Finding(Level.PROBLEM, "files", f"{METADATA_NAME} names {name}, which is absent")
+        result.add_problem(f"{METADATA_NAME} names {name}, which is absent")
     for name in sorted(present - named):
-        yield Finding(Level.PROBLEM, "files", f"{name} is not named in {METADATA_NAME}: readers leave it out")
-    if named == present and metadata["message_count"] != counts.total():
-        found = count(counts.total(), "message")
-        text = f"{METADATA_NAME} counts {metadata['message_count']} messages, found {found}"
-        yield Finding(Level.PROBLEM, "files", text)
+        result.add_problem(f"{name} is not named in {METADATA_NAME}: readers leave it out")
+    if named == present and metadata["message_count"] != result.counts.total():
+        found = count(result.counts.total(), "message")
+        result.add_problem(f"{METADATA_NAME} counts {metadata['message_count']} messages, found {found}")
 
 
-def _compare_content(metadata: Mapping[str, Any], result: Verification, contract: str) -> Iterator[Finding]:
+def _compare_content(metadata: Mapping[str, Any], result: Verification, contract: str) -> None:
     """Compare what metadata.yaml says of our own bag with what is in its files: readers believe it."""
     try:
         named = {
@@ -134,17 +140,16 @@ def _compare_content(metadata: Mapping[str, Any], result: Verification, contract
         end_ns = start_ns + metadata["duration"]["nanoseconds"]
         named_contract = (metadata.get("custom_data") or {}).get(CONTRACT_KEY, "")
     except (KeyError, TypeError, AttributeError):
-        text = f"{METADATA_NAME} lacks topics, times or their numbers, as bag_recorder writes them"
-        yield Finding(Level.PROBLEM, "files", text)
+        result.add_problem(
+            f"{METADATA_NAME} lacks topics, times or their numbers, as bag_recorder writes them"
+        )
         return
     for name, messages in result.counts.items():
         found = result.types[name], messages
         if named.get(name) != found:
-            text = f"{METADATA_NAME} has {named.get(name, 'no word')} of {name}, found {found[0]}, {found[1]}"
-            yield Finding(Level.PROBLEM, "files", text)
+            known = named.get(name, "no word")
+            result.add_problem(f"{METADATA_NAME} has {known} of {name}, found {found[0]}, {found[1]}")
     if named_contract != contract:
-        text = f"{METADATA_NAME} has another contract than the recorder noted"
-        yield Finding(Level.PROBLEM, "files", text)
+        result.add_problem(f"{METADATA_NAME} has another contract than the recorder noted")
     if result.counts and (start_ns, end_ns) != (result.start_ns, result.end_ns):
-        text = f"{METADATA_NAME} has other times of begin or end than the messages"
-        yield Finding(Level.PROBLEM, "files", text)
+        result.add_problem(f"{METADATA_NAME} has other times of begin or end than the messages")

@@ -190,32 +190,25 @@ class Commands:
 LAST_MOMENT_S = 0.5  # of the journal, in which what it holds may be published later than a command
 
 
-class _Recorded:
-    """What the other topics hold of a run, by kind."""
-
-    def __init__(self, begin: Begin, report: Report) -> None:
-        names, add = begin.contract.actions.names, report.add
-        self.ticks = Pairs("tick", names, add)
-        self.requests = Pairs("request", names, add)
-        self.chunks = Chunks(names, add)
-        sinks = begin.contract.topic_commands if begin.config.command_mode == "live" else ()
-        self.writers = [(sink, make_command_writer(sink, begin.contract)) for sink in sinks]
-        self.watchdog = WatchdogStops()
-        self.commands: dict[str, Commands] = {}
-        for sink, writer in self.writers:
-            stops = SinkStops(sink, writer, begin.contract, self.watchdog)
-            commands = Commands(sink.topic, tuple(sink.names), add, stops.match)
-            self.commands[in_namespace(report.namespace, sink.topic)] = commands
-
-
 class Run:
     """Replays one run, entry by entry."""
 
     def __init__(self, begin: Begin, report: Report) -> None:
+        names, add = begin.contract.actions.names, report.add
         self._report = report
-        self._names = begin.contract.actions.names
+        self._names = names
         self._replay = Replay(begin)
-        self._recorded = _Recorded(begin, report)
+        self._ticks = Pairs("tick", names, add)
+        self._requests = Pairs("request", names, add)
+        self._chunks = Chunks(names, add)
+        sinks = begin.contract.topic_commands if begin.config.command_mode == "live" else ()
+        self._writers = [(sink, make_command_writer(sink, begin.contract)) for sink in sinks]
+        self._watchdog = WatchdogStops()
+        self._commands: dict[str, Commands] = {}
+        for sink, writer in self._writers:
+            stops = SinkStops(sink, writer, begin.contract, self._watchdog)
+            commands = Commands(sink.topic, tuple(sink.names), add, stops.match)
+            self._commands[in_namespace(report.namespace, sink.topic)] = commands
         self._time_s = 0.0
         self._covered_s: tuple[float, float] | None = None  # by the journal
 
@@ -223,22 +216,22 @@ class Run:
 
     def add_tick(self, time_s: float, index: int, tick: TickRecord) -> None:
         """Add the content of an ExecutedAction. index: the control tick's."""
-        self._recorded.ticks.record(index, time_s, tick)
+        self._ticks.record(index, time_s, tick)
 
     def add_request(self, time_s: float, request: RequestRecord) -> None:
         """Add the content of an Observation, without what the sensors saw."""
-        self._recorded.requests.record(request_key(request), time_s, request)
+        self._requests.record(request_key(request), time_s, request)
 
     def add_chunk(self, _: float, chunk: Chunk) -> None:
-        self._recorded.chunks.record(chunk)
+        self._chunks.record(chunk)
 
     def add_command(self, time_s: float, topic: str, message: Any) -> None:
         """Add a message of a topic that may be a controller's."""
-        if topic in self._recorded.commands:
-            self._recorded.commands[topic].record(time_s, message)
+        if topic in self._commands:
+            self._commands[topic].record(time_s, message)
 
     def add_watchdog(self, time_s: float, message: Any) -> None:
-        self._recorded.watchdog.append(time_s, message)
+        self._watchdog.append(time_s, message)
 
     # -- what is replayed ----------------------------------------------------------------------------------
 
@@ -251,31 +244,29 @@ class Run:
             self._report.entries += 1
             self._handle(self._replay.feed(entry))
             if entry.method == "take_chunk":
-                self._recorded.chunks.replay(time_s, entry.arguments[0])
-        for commands in self._recorded.commands.values():
+                self._chunks.replay(time_s, entry.arguments[0])
+        for commands in self._commands.values():
             commands.compare(self._covered_s)
 
     def finish(self, time_s: float) -> None:
         """Replay what is left, and count what has no counterpart. time_s: of the end."""
         self._time_s = time_s
         self._handle(self._replay.finish())
-        report, recorded = self._report, self._recorded
-        recorded.chunks.finish()
-        commands = list(recorded.commands.values())
+        report = self._report
+        self._chunks.finish()
+        commands = list(self._commands.values())
         covered_s = self._covered_s or (time_s, time_s)
-        left = [
-            recorded.ticks.finish(covered_s),
-            recorded.requests.finish(covered_s),
-            0,
-            sum(one.finish(covered_s) for one in commands),
-        ]
+        report.unreplayed.update(
+            ticks=self._ticks.finish(covered_s),
+            requests=self._requests.finish(covered_s),
+            chunks=0,
+            commands=sum(one.finish(covered_s) for one in commands),
+        )
         report.watchdog_stops += sum(one.watchdog_stops for one in commands)
-        kinds: tuple[list[Any], ...] = ([recorded.ticks], [recorded.requests], [recorded.chunks], commands)
-        names = ("ticks", "requests", "chunks", "commands")
-        for name, comparisons, unreplayed in zip(names, kinds, left, strict=True):
+        kinds: tuple[list[Any], ...] = ([self._ticks], [self._requests], [self._chunks], commands)
+        for name, comparisons in zip(("ticks", "requests", "chunks", "commands"), kinds, strict=True):
             report.compared[name] += sum(one.compared for one in comparisons)
             report.unrecorded[name] += sum(one.unrecorded for one in comparisons)
-            report.unreplayed[name] += unreplayed
 
     def _handle(self, outcomes: Iterable[Outcome]) -> None:
         for outcome in outcomes:
@@ -289,21 +280,19 @@ class Run:
                     self._report.add(Difference(what, self._time_s, field, recorded, replayed))
 
     def _handle_tick(self, played: Played) -> None:
-        self._recorded.ticks.replay(played.index, TickRecord.of_replay(played.tick, self._names))
+        self._ticks.replay(played.index, TickRecord.of_replay(played.tick, self._names))
         tick = played.tick
         if tick.horizon is None or tick.shadow:
             return
-        for sink, writer in self._recorded.writers:
+        for sink, writer in self._writers:
             if tick.reaches(writer.kind, sink.destination):
                 topic = in_namespace(self._report.namespace, sink.topic)
-                self._recorded.commands[topic].replay(
-                    played.index, writer.message(tick.horizon, Time(), tick.late_ns)
-                )
+                self._commands[topic].replay(played.index, writer.message(tick.horizon, Time(), tick.late_ns))
 
     def _handle_effects(self, called: Called) -> None:
         for effect in called.effects:
             if isinstance(effect, SendRequest):
-                self._recorded.requests.replay(request_key(effect.request), RequestRecord.of(effect.request))
+                self._requests.replay(request_key(effect.request), RequestRecord.of(effect.request))
             elif isinstance(effect, StateReport):
                 self._report.states.append(effect.transition.after.name)
 

@@ -13,7 +13,7 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.bags.export.format import MAX_VIDEO_FILE_MB, VIDEO_PATH, file_place
+from remote_inference.bags.export.format import MAX_VIDEO_FILE_MB, VIDEO_PATH, file_place, place_columns
 from remote_inference.bags.storage.bag_records import BagError
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.image_source import COMPRESSED_IMAGE
@@ -40,13 +40,11 @@ class VectorStatistics:
         """Return min, max, mean, std and quantiles `[dim]`, and the count `[1]`."""
         columns = [np.concatenate(column) for column in zip(*(part.T for part in self._parts), strict=True)]
         wide = [column.astype(np.float64) for column in columns]
-        statistics = {
-            "min": [float(column.min()) for column in wide],
-            "max": [float(column.max()) for column in wide],
-            "mean": [float(column.mean()) for column in wide],
-            "std": [float(column.std()) for column in wide],
-            "count": [len(wide[0])],
+        statistics: dict[str, list[float]] = {
+            name: [float(getattr(column, name)()) for column in wide]
+            for name in ("min", "max", "mean", "std")
         }
+        statistics["count"] = [len(wide[0])]
         quantiles = [np.quantile(column, list(QUANTILES.values())) for column in wide]
         return statistics | {
             name: [float(values[place]) for values in quantiles] for place, name in enumerate(QUANTILES)
@@ -132,12 +130,8 @@ class Camera:
             self.close()
             self._file_index += 1
             self._file_bytes = self._file_frames = 0
-        chunk_index, file_index = file_place(self._file_index)
-        return {
-            f"videos/{self.key}/chunk_index": chunk_index,
-            f"videos/{self.key}/file_index": file_index,
-            f"videos/{self.key}/from_timestamp": self._end_s,
-        }
+        place = place_columns(f"videos/{self.key}", self._file_index)
+        return {**place, f"videos/{self.key}/from_timestamp": self._end_s}
 
     def end_episode(self) -> dict[str, Any]:
         return {f"videos/{self.key}/to_timestamp": self._end_s}
@@ -179,9 +173,7 @@ class Camera:
         return BagError(f"{self._source.topic} ({self.name}): {problem}")
 
     def _open(self) -> None:
-        chunk_index, file_index = file_place(self._file_index)
-        names = {"video_key": self.key, "chunk_index": chunk_index, "file_index": file_index}
-        path = self._out / VIDEO_PATH.format(**names)
+        path = self._out / VIDEO_PATH.format(video_key=self.key, **file_place(self._file_index))
         path.parent.mkdir(parents=True, exist_ok=True)
         self._container = av.open(str(path), "w")
         self._stream = self._container.add_stream(CODEC, rate=self._rate, options=_OPTIONS)

@@ -8,10 +8,9 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from remote_inference.bags.timeline.messages import (
     TickTimes,
     find_offset,
     name_of,
+    remember,
     request_key,
 )
 from remote_inference.bags.timeline.robot_bag import FloatArray, RobotBag, open_robot, require_contract
@@ -44,24 +44,6 @@ from remote_inference.robot.safety.state_machine import State
 # topic the newest value of each joint, as the robot did. A bag is read once, as a stream.
 _REMEMBERED = 1_000  # requests; a command executes the chunk of one of the last few
 _TICKS_OF_OFFSET = 300  # by which clocks are compared: seconds
-
-
-Value = TypeVar("Value")
-
-
-@dataclass(frozen=True)
-class _Standing:
-    """The newest ClientState of the robot's node."""
-
-    task: str
-    state: str
-    paused: bool
-
-
-def _remember(of_requests: OrderedDict[RequestKey, Value], key: RequestKey, value: Value) -> None:
-    of_requests[key] = value
-    if len(of_requests) > _REMEMBERED:
-        of_requests.popitem(last=False)
 
 
 class TickReader:
@@ -160,13 +142,11 @@ class TickReader:
                 raise BagError(f"{self._bag.path}: {found}, expected every joint of the contract")
 
     def _add(self, topic: str, at_ns: int, message: Any) -> None:
-        if topic == self._state:
-            standing = _Standing(message.task, name_of(State, message.state), bool(message.paused))
-            self._newest[topic].add(at_ns, standing)
-        elif topic == self._chunk:
-            _remember(self._chunks, request_key(message), RecordedChunk.of(at_ns, message))
+        if topic == self._chunk:
+            chunk = RecordedChunk.of(at_ns, message)
+            remember(self._chunks, request_key(message), chunk, _REMEMBERED)
         elif topic == self._observation:
-            _remember(self._tasks, request_key(message), message.task)
+            remember(self._tasks, request_key(message), message.task, _REMEMBERED)
         elif topic not in self._drivers:
             self._newest[topic].add(at_ns, message)
         else:
@@ -187,7 +167,7 @@ class TickReader:
                 f"{show_value(names)}, expected those of the contract in its order: {', '.join(self._names)}"
             )
         t_ns = self._times.at(received_ns, message)
-        state: _Standing | None = self._newest[self._state].at(t_ns)
+        state = self._newest[self._state].at(t_ns)
         answer = self._chunks.get(request_key(message))
         return ControlTick(
             t_ns=t_ns,
@@ -195,8 +175,8 @@ class TickReader:
             episode_id=int(message.episode_id),
             # The policy was asked for this task; the node's state is published twice a second only.
             task=self._tasks.get(request_key(message)) or (state.task if state else ""),
-            client_state=state.state if state else "",
-            paused=state.paused if state else None,
+            client_state=name_of(State, state.state) if state else "",
+            paused=bool(state.paused) if state else None,
             source=int(message.source),
             action=np.array(message.action, np.float64) if len(message.action) else None,
             state=self._read_state(t_ns),

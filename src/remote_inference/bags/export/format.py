@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,9 +24,14 @@ VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.m
 EPISODES_PATH = "meta/episodes/chunk-000/file-000.parquet"
 
 
-def file_place(number: int) -> tuple[int, int]:
-    """Return the folder of the file with a number, and its number there."""
-    return divmod(number, FILES_IN_FOLDER)
+def file_place(number: int) -> dict[str, int]:
+    """Return the folder of the file with a number, and its number there, as the paths name them."""
+    return dict(zip(("chunk_index", "file_index"), divmod(number, FILES_IN_FOLDER), strict=True))
+
+
+def place_columns(kind: str, number: int) -> dict[str, int]:
+    """Return in which file of a kind something is, as `meta/episodes` says it."""
+    return {f"{kind}/{part}": index for part, index in file_place(number).items()}
 
 
 class Phase(IntEnum):
@@ -89,12 +94,7 @@ class Written:
         self.left_out[reason] = self.left_out.get(reason, 0) + ticks
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "episodes": self.episodes,
-            "ticks": self.ticks,
-            "left_out": self.left_out,
-            "notes": self.notes,
-        }
+        return asdict(self)
 
 
 class Format(ABC):

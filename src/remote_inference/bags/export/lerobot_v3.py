@@ -30,6 +30,7 @@ from remote_inference.bags.export.format import (
     ControlTick,
     Format,
     file_place,
+    place_columns,
 )
 from remote_inference.bags.timeline.robot_bag import FloatArray
 from remote_inference.base.contract.contract import Contract
@@ -138,7 +139,8 @@ class LeRobotDataSet(Format):
             return
         self._open_data_file()
         assert self._data is not None
-        self._data.write_table(_table(self._rows, self._schema))  # a row group per episode
+        columns = {name: _plain(values) for name, values in self._rows.items()}
+        self._data.write_table(pa.Table.from_pydict(columns, schema=self._schema))  # a row group per episode
         for camera in self._cameras:
             self._videos |= camera.end_episode()
         tasks = list(self._tasks)
@@ -149,9 +151,9 @@ class LeRobotDataSet(Format):
                 "length": length,
                 "dataset_from_index": self.written.ticks - length,
                 "dataset_to_index": self.written.ticks,
-                **_place("data", self._file_index),
+                **place_columns("data", self._file_index),
                 **self._videos,
-                **_place("meta/episodes", 0),
+                **place_columns("meta/episodes", 0),
             }
         )
         for name, statistics in self._statistics.items():
@@ -160,10 +162,9 @@ class LeRobotDataSet(Format):
         super().end_episode()
 
     def _open_data_file(self) -> None:
-        path = self._data_path()
-        if self._data is not None and path.stat().st_size < MAX_DATA_FILE_MB << 20:
-            return
         if self._data is not None:
+            if self._data_path().stat().st_size < MAX_DATA_FILE_MB << 20:
+                return
             self._data.close()
         self._file_index += 1
         path = self._data_path()
@@ -171,8 +172,7 @@ class LeRobotDataSet(Format):
         self._data = pq.ParquetWriter(str(path), self._schema, compression="snappy")
 
     def _data_path(self) -> Path:
-        chunk_index, file_index = file_place(max(0, self._file_index))
-        return self.out / DATA_PATH.format(chunk_index=chunk_index, file_index=file_index)
+        return self.out / DATA_PATH.format(**file_place(self._file_index))
 
     # -- what describes them -------------------------------------------------------------------------------
 
@@ -219,20 +219,10 @@ class LeRobotDataSet(Format):
         return features | {name: {"dtype": dtype, "shape": [1], "names": None} for name, dtype in others}
 
 
-def _place(kind: str, file_index: int) -> dict[str, int]:
-    """Return in which file of a kind something is, as LeRobot counts files."""
-    chunk_index, file_index = file_place(file_index)
-    return {f"{kind}/chunk_index": chunk_index, f"{kind}/file_index": file_index}
-
-
 def _schema(joints: Mapping[str, tuple[str, ...]], columns: Mapping[str, str]) -> pa.Schema:
     vectors = {key: pa.list_(pa.float32(), len(names)) for key, names in joints.items()}
     scalars = {name: pa.type_for_alias(alias) for name, alias in columns.items()}
     return pa.schema(vectors | scalars)
-
-
-def _table(rows: Mapping[str, list[Any]], schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_pydict({name: _plain(values) for name, values in rows.items()}, schema=schema)
 
 
 def _plain(values: list[Any]) -> list[Any] | NDArray[Any]:

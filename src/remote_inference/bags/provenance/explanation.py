@@ -207,7 +207,7 @@ def _make_motion(robot: RobotBag, found: FoundCommand, run: Run, request_log: Pa
     )
     missing = list(_find_missing(motion, robot, run, request_log))
     if key and contract is not None and contract.actions.is_relative:
-        missing.append("what the guard changed: the policy's rows are relative to where the robot was")
+        missing.append("what the guard changed: the policy's actions are relative to where the robot was")
     if found.damage:
         others = [text for text in missing if found.damage not in text]
         missing = [f"this is the last control tick before the damage: {found.damage}", *others]
@@ -244,13 +244,16 @@ def find_chunk_use(run: Run, command: Command, answer: RecordedChunk | None) -> 
 
 def find_sensors(run: Run, request: Request | None) -> tuple[SensorArrival, ...]:
     """Return when the newest messages of the sensors had arrived at a request, oldest first."""
-    arrivals = run.times.arrivals.get(request.mono_ns, {}) if request else {}
     if request is None:
         return ()
-    ages_ms = sorted(((request.mono_ns - at_ns) / 1e6, topic) for topic, at_ns in arrivals.items())
-    return tuple(
-        SensorArrival(topic, request.sent_s - age_ms * 1e-3, age_ms) for age_ms, topic in reversed(ages_ms)
-    )
+    ages_ms = sorted(((age_ms, topic) for topic, age_ms in _find_ages(run, request).items()), reverse=True)
+    return tuple(SensorArrival(topic, request.sent_s - age_ms * 1e-3, age_ms) for age_ms, topic in ages_ms)
+
+
+def _find_ages(run: Run, request: Request) -> dict[str, float]:
+    """Return how long before a request [ms] each sensor's newest message had arrived, by topic."""
+    arrivals = run.times.arrivals.get(request.mono_ns, {})
+    return {topic: (request.mono_ns - at_ns) / 1e6 for topic, at_ns in arrivals.items()}
 
 
 def find_latency(
@@ -292,8 +295,7 @@ def _find_sensing(run: Run, request: Request, contract: Contract | None, measure
 
     measured_ms: the same by two clocks. Of a camera that the policy does not see the arrival does not count.
     """
-    arrivals = run.times.arrivals.get(request.mono_ns, {})
-    ages_ms = {topic: (request.mono_ns - at_ns) / 1e6 for topic, at_ns in arrivals.items()}
+    ages_ms = _find_ages(run, request)
     if contract and len(request.images) == len(contract.images) and ages_ms.keys() >= {*contract.topics}:
         return max(ages_ms[topic] for topic in contract.topics)
     return min(ages_ms.values(), key=lambda age: abs(age - measured_ms), default=measured_ms)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from remote_inference.bags.provenance.motion import Command
@@ -100,8 +100,7 @@ def find_command(
             f"{bag.path}: --command: found control tick {tick} of several runs of the node, at {times} s, "
             "expected one: name it by --at"
         )
-    one = found[0]
-    return FoundCommand(one.command, one.since_s, one.before, damage)
+    return replace(found[0], damage=damage)
 
 
 def _not_found(

@@ -32,7 +32,9 @@ from remote_inference.bags.timeline.messages import (
     RecordedChunk,
     RequestKey,
     name_of,
+    remember,
     request_key,
+    stamp_of,
     stamped_ns,
 )
 from remote_inference.bags.timeline.robot_bag import RobotBag
@@ -104,9 +106,7 @@ class JournalTimes:
     def _note(self, now_ns: int) -> None:
         if now_ns in self._wanted:
             self.arrivals[now_ns] = self._seen[self._wanted.pop(now_ns)]
-        self._calls[now_ns] = self._seen
-        if len(self._calls) > _REMEMBERED:
-            self._calls.popitem(last=False)
+        remember(self._calls, now_ns, self._seen, _REMEMBERED)
 
 
 # Topics of a robot, and what is not known without each.
@@ -369,7 +369,5 @@ def describe_image(picture: Any, camera: str) -> ImageFacts:
             height, width = IMAGE_ENCODINGS.get(known).size(picture.data)
         except ImageError:
             width = height = 0
-    stamp = picture.header.stamp
-    stamp_ns = int(stamp.sec) * 10**9 + int(stamp.nanosec)
     digest = hashlib.sha256(picture.data).hexdigest()
-    return ImageFacts(camera, encoding, width, height, len(picture.data), digest, stamp_ns or None)
+    return ImageFacts(camera, encoding, width, height, len(picture.data), digest, stamp_of(picture) or None)

@@ -140,16 +140,13 @@ def _lines(kinds: Sequence[bool]) -> list[Handle]:
 
 def _handles(boundaries: int, marked: bool, held: bool, troubled: bool, limits: bool) -> list[Handle]:
     chunks = "a new chunk begins" if marked else f"{boundaries} chunks begin, too many to mark"
-    handles: list[Handle] = []
-    if boundaries:
-        handles.append(Line2D([], [], color=GREY, linewidth=0.8 if marked else 0.0, label=chunks))
-    if limits:
-        handles.append(Line2D([], [], color=VERMILLION, linewidth=1.0, linestyle="--", label="limit"))
-    if held:
-        handles.append(Patch(color=LIGHT, label="nothing commanded"))
-    if troubled:
-        handles.append(Patch(color=TROUBLE, label="episode in trouble, named below"))
-    return handles
+    handles: tuple[tuple[bool, Handle], ...] = (
+        (boundaries > 0, Line2D([], [], color=GREY, linewidth=0.8 if marked else 0.0, label=chunks)),
+        (limits, Line2D([], [], color=VERMILLION, linewidth=1.0, linestyle="--", label="limit")),
+        (held, Patch(color=LIGHT, label="nothing commanded")),
+        (troubled, Patch(color=TROUBLE, label="episode in trouble, named below")),
+    )
+    return [handle for is_shown, handle in handles if is_shown]
 
 
 def _draw_measured(axes: Axes, joint: Joint, begin: float, end: float) -> None:

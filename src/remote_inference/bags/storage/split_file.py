@@ -10,15 +10,15 @@ import struct
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, cast
 
 from mcap.writer import CompressionType, Writer
-from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from remote_inference import __version__
 from remote_inference.bags.storage.bag_records import LINK, UNLINKED, BagTopic, Link
-from remote_inference.bags.storage.message_decoder import message_definition
+from remote_inference.bags.storage.message_decoder import MessageDecoder, message_definition
 
 # The hash chain over what a bag holds: each link is the SHA-256 of the one before and of what came since.
 # Messages are hashed as they were received, not as they lie in the file: another compression or another size
@@ -40,11 +40,8 @@ def digest_texts(*texts: str | bytes) -> bytes:
 class DigestChain:
     """Hashes what is written, in its order; `link` closes a link and begins the next."""
 
-    def __init__(self, previous: bytes = START) -> None:
-        """previous: [32 bytes] digest of the link before."""
-        self.digest = previous
-        self.messages = 0  # of the open link
-        self._hash = hashlib.sha256(previous)
+    def __init__(self) -> None:
+        self.continue_from(START)
 
     def add_message(
         self, channel: bytes, sequence: int, log_time_ns: int, publish_time_ns: int, data: bytes
@@ -61,13 +58,13 @@ class DigestChain:
 
     def link(self) -> bytes:
         """Close the link and return its digest [32 bytes]."""
-        self.digest = self._hash.digest()
-        self.continue_from(self.digest)
+        self.continue_from(self._hash.digest())
         return self.digest
 
     def continue_from(self, previous: bytes) -> None:
-        """Begin a link after another digest, when a link of a bag does not fit: the next may fit again."""
-        self.messages = 0
+        """Begin a link after a digest [32 bytes]: also where a link of a bag does not fit, the next may."""
+        self.digest = previous
+        self.messages = 0  # of the open link
         self._hash = hashlib.sha256(previous)
 
 
@@ -121,15 +118,12 @@ class Channel:
     def of(cls, topic: BagTopic) -> Channel:
         """Describe a topic by the installed messages. Raises BagError when its type is not installed."""
         definition = message_definition(topic.msgtype)
-        store = get_typestore(Stores.EMPTY)
-        store.register(get_types_from_msg(definition, topic.msgtype))
-        return cls(topic, definition, store.hash_rihs01(topic.msgtype))
-
-    def digest(self) -> bytes:
-        """Return the digest [32 bytes] that stands for the channel in the chain."""
-        return channel_digest(self.topic.name, self.topic.msgtype, self.encoding, self.definition)
+        decoder = MessageDecoder()
+        decoder.add_type(topic.msgtype, definition)
+        return cls(topic, definition, decoder.type_hash(topic.msgtype))
 
 
+@lru_cache(maxsize=1024)  # a reader of a bag asks with each message
 def channel_digest(topic: str, msgtype: str, encoding: str, definition: str | bytes) -> bytes:
     """Return the digest [32 bytes] of what gives the bytes of a topic's messages their meaning."""
     return digest_texts(topic, msgtype, encoding, definition)
@@ -193,7 +187,8 @@ class SplitFile:
         metadata = {"offered_qos_profiles": topic.qos_text(), "topic_type_hash": channel.type_hash}
         number = self._writer.register_channel(topic.name, "cdr", self._schemas[topic.msgtype], metadata)
         self._index_bytes += 2048 + 2 * len(metadata["offered_qos_profiles"])  # also in metadata.yaml's copy
-        self._channels[topic.name] = (number, channel.digest())
+        digest = channel_digest(topic.name, topic.msgtype, channel.encoding, channel.definition)
+        self._channels[topic.name] = (number, digest)
         self.counts[topic.name] = 0
 
     def add_message(

@@ -89,32 +89,7 @@ class ClampColumns:
 
 
 INT64_MAX = 2**63 - 1  # counters are higher only if the bag is damaged
-COUNTERS = (
-    *("requests", "chunks_merged", "chunks_dropped", "chunks_rejected"),
-    *("request_timeouts", "reconnects"),
-)
-
-
-class Columns:
-    """Columns of numbers by name, appended row by row. Kinds: "d" float64, "q" int64."""
-
-    def __init__(self, **kinds: str) -> None:
-        self._columns = {name: array(kind) for name, kind in kinds.items()}
-
-    def append(self, **values: Any) -> None:
-        """Append a value for each column."""
-        for name, column in self._columns.items():
-            value = values[name]
-            number: Any = min(int(value), INT64_MAX) if column.typecode == "q" else float(value)
-            column.append(number)
-
-    def __len__(self) -> int:
-        return len(next(iter(self._columns.values())))
-
-    def finish(self) -> dict[str, Any]:
-        """Return an array `[n]` for each column."""
-        dtypes = {"d": np.float64, "q": np.int64}
-        return {name: np.array(column, dtypes[column.typecode]) for name, column in self._columns.items()}
+COUNTERS = ("chunks_merged", "chunks_dropped", "chunks_rejected")
 
 
 class ExecutedColumns:
@@ -127,22 +102,18 @@ class ExecutedColumns:
         self._are_names_seen = False
         self._keys: dict[RequestKey, RequestKey] = {}  # the first of equal ones: they repeat in each tick ...
         self._rules: dict[tuple[str, ...], tuple[str, ...]] = {}  # ... as these do
-        self._rows = Columns(t_s="d", tick="q", source="q", age_s="d", episode_id="q", shadow="q")
-        self._action = array("d")
+        self._t_s, self._age_s, self._action = array("d"), array("d"), array("d")
+        self._numbers = {name: array("q") for name in ("tick", "source", "episode_id", "shadow")}
         self._request: list[RequestKey] = []
         self._interventions: list[tuple[str, ...]] = []
 
     def append(self, t_s: float, message: Any) -> None:
         """Append a message. Raises BagError for other actions than those of the contract, or before."""
         self._check_names(message)
-        self._rows.append(
-            t_s=t_s,
-            tick=message.tick,
-            source=message.source,
-            age_s=message.action_age_s,
-            episode_id=message.episode_id,
-            shadow=message.shadow,
-        )
+        self._t_s.append(t_s)
+        self._age_s.append(message.action_age_s)
+        for name, column in self._numbers.items():
+            column.append(min(int(getattr(message, name)), INT64_MAX))
         key, rules = request_key(message), tuple(message.interventions)
         self._request.append(self._keys.setdefault(key, key))
         self._interventions.append(self._rules.setdefault(rules, rules))
@@ -167,16 +138,18 @@ class ExecutedColumns:
         self.names = found
 
     def finish(self) -> Executed:
-        ticks, width = len(self._rows), len(self.names)
+        ticks, width = len(self._t_s), len(self.names)
         rows = np.array(self._action, np.float64).reshape(-1, width) if width else np.empty((ticks, 0))
         unnamed = np.full((ticks - len(rows), width), np.nan)  # ticks before the names were known
-        columns = self._rows.finish()
-        columns["shadow"] = columns["shadow"].astype(bool)
+        numbers: dict[str, Any] = {name: np.array(column, np.int64) for name, column in self._numbers.items()}
+        numbers["shadow"] = numbers["shadow"].astype(bool)
         return Executed(
+            t_s=np.array(self._t_s, np.float64),
+            age_s=np.array(self._age_s, np.float64),
             action=np.concatenate([unnamed, rows]),
             request=tuple(self._request),
             interventions=tuple(self._interventions),
-            **columns,
+            **numbers,
         )
 
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -40,6 +40,13 @@ class Newest:
     def _forget_before(self, t_ns: int) -> None:
         while len(self._messages) > 1 and self._messages[1][0] <= t_ns:
             self._messages.popleft()
+
+
+def remember(kept: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
+    """Keep a value under its key, and of more than `most` not the oldest one."""
+    kept[key] = value
+    if len(kept) > most:
+        kept.popitem(last=False)
 
 
 def name_of(kind: type[IntEnum], number: int) -> str:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -160,9 +161,7 @@ class RecordReader:
     def __init__(self, robot: RobotBag) -> None:
         namespace, contract = robot.namespace, robot.contract
         self._names: dict[str, dict[str, str]] = {}  # the contract's name of each joint, by topic
-        self._fields: dict[
-            str, list[tuple[tuple[str, ...], StateReader]]
-        ] = {}  # entries and reader, by topic
+        self._fields: dict[str, list[tuple[tuple[str, ...], StateReader]]] = {}  # entries, reader by topic
         for source in contract.joint_sources if contract else ():
             topic = in_namespace(namespace, source.topic)
             self._names.setdefault(topic, {}).update(zip(source.joints, source.names, strict=True))
@@ -200,26 +199,25 @@ class JointColumns:
     """The records of a topic as columns. Most topics name the same joints in each message."""
 
     def __init__(self) -> None:
-        self._t_s: dict[tuple[str, ...], array[float]] = {}  # by the joints that a message names
-        self._values: dict[tuple[str, ...], array[float]] = {}
+        # Times and values, by the joints that a message names.
+        self._parts: dict[tuple[str, ...], tuple[array[float], array[float]]]
+        self._parts = defaultdict(lambda: (array("d"), array("d")))
 
     def add(self, record: JointRecord) -> None:
-        joints = tuple(record.values)
-        if joints not in self._t_s:
-            self._t_s[joints], self._values[joints] = array("d"), array("d")
-        self._t_s[joints].append(record.t_s)
-        self._values[joints].extend(record.values.values())
+        t_s, values = self._parts[tuple(record.values)]
+        t_s.append(record.t_s)
+        values.extend(record.values.values())
 
     def __len__(self) -> int:
-        return sum(len(t_s) for t_s in self._t_s.values())
+        return sum(len(t_s) for t_s, _ in self._parts.values())
 
     def count(self, joint: str) -> int:
-        return sum(len(t_s) for joints, t_s in self._t_s.items() if joint in joints)
+        return sum(len(t_s) for joints, (t_s, _) in self._parts.items() if joint in joints)
 
     def parts(self) -> Iterator[tuple[tuple[str, ...], FloatArray, FloatArray]]:
         """Yield, for messages that name the same joints, these, the times `[n]` and values `[n, joints]`."""
-        for joints, t_s in self._t_s.items():
-            values = np.frombuffer(self._values[joints], np.float64) if joints else np.empty(0)
+        for joints, (t_s, found) in self._parts.items():
+            values = np.frombuffer(found, np.float64) if joints else np.empty(0)
             yield joints, np.frombuffer(t_s, np.float64), values.reshape(len(t_s), len(joints))
 
     def series(self, joint: str) -> tuple[FloatArray, FloatArray]:

@@ -25,9 +25,8 @@ class Executed:
 
     t_s: FloatArray
     tick: IntArray
-    action: (
-        FloatArray  # [n, action_dim] as published, or as it would have been; NaN in a row without a command
-    )
+    # [n, action_dim] as published, or as it would have been; NaN in a row without a command
+    action: FloatArray
     source: IntArray  # values of CommandSource
     request: tuple[tuple[str, int], ...]  # session_id and seq_id behind the action
     age_s: FloatArray  # NaN without a source chunk

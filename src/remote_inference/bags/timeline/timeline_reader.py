@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import io
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from remote_inference.bags.storage.bag import BagReader, OnProgress, no_progress
-from remote_inference.bags.storage.bag_records import CLOCK, BagError, BagTopic
+from remote_inference.bags.storage.bag_records import CLOCK, BagError
 from remote_inference.bags.timeline.columns import (
     ClampColumns,
     CycleColumns,
@@ -59,54 +59,38 @@ def read_commands(robot: RobotBag, on_progress: OnProgress = no_progress) -> Rec
     LONGEST_WAIT_S the rest is left out. Raises BagError for a damaged bag, one without a contract or of other
     joints, and one in which nothing was commanded.
     """
-    contract = robot.require_contract()
-    reader = _CommandReader(robot.bag, contract, round(LONGEST_WAIT_S * contract.fps))
+    contract, path = robot.require_contract(), robot.bag.path
+    names, longest_wait = contract.actions.names, round(LONGEST_WAIT_S * contract.fps)  # in ticks
+    rows, last, last_tick = array("f"), array("f"), 0  # the last command, and its tick
+    held = left_out = 0
     for _, _, message in robot.bag.messages([robot.topic("executed")], on_progress=on_progress):
-        reader.append(message)
-    return reader.finish()
-
-
-class _CommandReader:
-    def __init__(self, bag: BagReader, contract: Contract, longest_wait: int) -> None:
-        """longest_wait: ticks."""
-        self._bag = bag
-        self._names = contract.actions.names
-        self._longest_wait = longest_wait
-        self._rows = array("f")
-        self._last: Any = None  # command
-        self._last_tick = 0  # of it
-        self._held = self._left_out = 0
-
-    def append(self, message: Any) -> None:
         if not len(message.action) or message.shadow:
-            return
-        with np.errstate(over="ignore"):  # beyond float32 is not finite, and refused
-            names, action = tuple(message.joint_names), np.asarray(message.action, np.float32)
-        if names != self._names or len(action) != len(names):
-            raise BagError(
-                f"{self._bag.path}: the executed actions are not the contract's: found {', '.join(names)}, "
-                f"expected {', '.join(self._names)}"
-            )
-        if not np.isfinite(action).all():
-            raise BagError(f"{self._bag.path}: tick {message.tick}: found {action.tolist()}, expected finite")
-        tick = int(message.tick)
-        if self._last is not None and tick > self._last_tick:  # not a restarted node
-            self._hold(tick - self._last_tick - 1)
-        self._rows.extend(action.tolist())
-        self._last, self._last_tick = action.tolist(), tick
+            continue
+        action, tick = _read_action(message, names, path), int(message.tick)
+        silent = max(0, tick - last_tick - 1) if rows else 0  # a restarted node's tick falls back
+        kept = min(silent, longest_wait)
+        held += kept
+        left_out += silent - kept
+        rows.extend(last * kept)
+        last, last_tick = array("f", action.tolist()), tick
+        rows.extend(last)
+    if not rows:
+        raise BagError(f"{path}: found no executed action, expected commands to repeat")
+    return RecordedRows(np.array(rows, np.float32).reshape(-1, len(names)), held, left_out)
 
-    def _hold(self, ticks: int) -> None:
-        kept = min(ticks, self._longest_wait)
-        self._held += kept
-        self._left_out += ticks - kept
-        for _ in range(kept):
-            self._rows.extend(self._last)
 
-    def finish(self) -> RecordedRows:
-        if not self._rows:
-            raise BagError(f"{self._bag.path}: found no executed action, expected commands to repeat")
-        rows = np.array(self._rows, np.float32).reshape(-1, len(self._names))
-        return RecordedRows(rows, self._held, self._left_out)
+def _read_action(message: Any, expected: tuple[str, ...], path: Path) -> Float32Array:
+    """Return what a tick commanded. Raises BagError for other joints, and for what is not finite."""
+    with np.errstate(over="ignore"):  # beyond float32 is not finite, and refused
+        names, action = tuple(message.joint_names), np.asarray(message.action, np.float32)
+    if names != expected or len(action) != len(names):
+        raise BagError(
+            f"{path}: the executed actions are not the contract's: found {', '.join(names)}, "
+            f"expected {', '.join(expected)}"
+        )
+    if not np.isfinite(action).all():
+        raise BagError(f"{path}: tick {message.tick}: found {action.tolist()}, expected finite")
+    return action
 
 
 _QUALITY = 90  # of a picture that came in another encoding
@@ -123,22 +107,10 @@ class ObservedImage:
     episode_id: int | None = None
 
 
-def camera_topics(topics: Mapping[str, BagTopic], namespace: str) -> list[str]:
-    return [
-        topic.name
-        for topic in topics.values()
-        if topic.msgtype == COMPRESSED_IMAGE and topic.name.startswith(f"{namespace}/")
-    ]
-
-
-def observed_images(t_s: float, observation: Any) -> Iterator[ObservedImage]:
-    for camera, image in enumerate(observation.images):
-        for found in recorded_images(t_s, image):
-            yield ObservedImage(t_s, found.name, found.jpeg, camera, int(observation.episode_id))
-
-
-def recorded_images(t_s: float, image: Any) -> Iterator[ObservedImage]:
-    """Yield a CompressedImage if it is colour, as JPEG."""
+def recorded_images(
+    t_s: float, image: Any, camera: int | None = None, episode_id: int | None = None
+) -> Iterator[ObservedImage]:
+    """Yield a CompressedImage if it is colour, as JPEG. camera, episode_id: of an observation's."""
     jpeg = image.data.tobytes()
     encoding = find_encoding(image.format)
     if encoding is not None and encoding != "jpeg" and "rgb" in IMAGE_ENCODINGS.get(encoding).colours:
@@ -148,7 +120,7 @@ def recorded_images(t_s: float, image: Any) -> Iterator[ObservedImage]:
             return
     try:
         with Image.open(io.BytesIO(jpeg), formats=["JPEG"]):
-            yield ObservedImage(t_s, image.header.frame_id, jpeg)
+            yield ObservedImage(t_s, image.header.frame_id, jpeg, camera, episode_id)
     except (UnidentifiedImageError, OSError, Image.DecompressionBombError):
         return
 
@@ -205,8 +177,14 @@ class _Reader:
         self._watchdog, self._clamps = WatchdogStops(), ClampColumns(contract)
         self._joints = {topic: JointColumns() for topic in robot.joint_topics()}
         self._records = RecordReader(robot)
-        self._videos = camera_topics(self._bag.topics, robot.namespace) if with_frames else []
         self._with_frames = with_frames
+        self._videos = [
+            topic.name
+            for topic in self._bag.topics.values()
+            if with_frames
+            and topic.msgtype == COMPRESSED_IMAGE
+            and topic.name.startswith(f"{robot.namespace}/")
+        ]
         self._images: list[ObservedImage] = []
         self._append = {
             robot.topic("executed"): self._append_executed,
@@ -255,7 +233,8 @@ class _Reader:
 
     def _append_request(self, t_s: float, message: Any) -> None:
         if self._with_frames:
-            self._images += observed_images(t_s, message)
+            for camera, image in enumerate(message.images):
+                self._images += recorded_images(t_s, image, camera, int(message.episode_id))
         self._cycles.append_request(t_s, message)
 
 

@@ -91,14 +91,11 @@ class OperatorClient:
         try:
             print(end="", flush=True)  # rmw_zenoh may hang in what follows, and the answer must not be lost
         finally:
-            self._end()
-
-    def _end(self) -> None:
-        try:
-            with deferred_signals():
-                end_client(self.node, self._executor, self._context)
-        except (RCLError, RuntimeError) as error:  # RuntimeError: of rclpy, for a context that is invalid
-            print(f"warning: the middleware did not end in order: {error}", file=sys.stderr)
+            try:
+                with deferred_signals():
+                    end_client(self.node, self._executor, self._context)
+            except (RCLError, RuntimeError) as error:  # RuntimeError: of rclpy, for a context that is invalid
+                print(f"warning: the middleware did not end in order: {error}", file=sys.stderr)
 
     # -- the graph -------------------------------------------------------------------------------------------
 

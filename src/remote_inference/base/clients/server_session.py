@@ -120,7 +120,22 @@ class ServerSession:
         server does not answer in time, SessionLostError when it has left, WireError when its answer cannot
         be read.
         """
-        return chunk_from_bytes(self._exchange(message, timeout_s or self._timeout_s, watch))
+        timeout_s = timeout_s or self._timeout_s
+        end_s = time.monotonic() + timeout_s
+        self._next_check_s = time.monotonic() + CHECK_S
+
+        def check() -> None:
+            watch()
+            self._require_server()
+
+        retry_s = FIRST_RETRY_S if self._seq_id == 0 else timeout_s  # the session's first request is repeated
+        self._newest, self._first_seq_id = None, self._seq_id + 1
+        while (left_s := end_s - time.monotonic()) > 0:
+            self._send(message)
+            if self._client.spin_until(lambda: self._newest is not None, min(retry_s, left_s), check):
+                assert self._newest is not None, "an answer has come"
+                return chunk_from_bytes(self._newest)
+        raise OperatorError(f"answer of {self._server}: did not happen within {timeout_s:g} s")
 
     def renew(self) -> None:
         """End the session and open another one: the server forgets the episode. Raises as when it is made."""
@@ -141,24 +156,6 @@ class ServerSession:
 
     # -- requests ------------------------------------------------------------------------------------------
 
-    def _exchange(self, message: Observation, timeout_s: float, watch: Callable[[], None]) -> bytes:
-        """Publish a request in our session's name, the session's first repeatedly; return its answer."""
-        end_s = time.monotonic() + timeout_s
-        self._next_check_s = time.monotonic() + CHECK_S
-
-        def check() -> None:
-            watch()
-            self._require_server()
-
-        retry_s = FIRST_RETRY_S if self._seq_id == 0 else timeout_s
-        self._newest, self._first_seq_id = None, self._seq_id + 1
-        while (left_s := end_s - time.monotonic()) > 0:
-            self._send(message)
-            if self._client.spin_until(self._has_answer, min(retry_s, left_s), check):
-                assert self._newest is not None, "an answer has come"
-                return self._newest
-        raise OperatorError(f"answer of {self._server}: did not happen within {timeout_s:g} s")
-
     def _require_server(self) -> None:
         """Raise SessionLostError when the server's endpoints have gone; checked every CHECK_S."""
         if time.monotonic() < self._next_check_s:
@@ -173,9 +170,6 @@ class ServerSession:
         message.session_id, message.session_epoch = self._open_reply.session_id, self._epoch
         message.seq_id = self._seq_id
         self._publisher.publish(message)
-
-    def _has_answer(self) -> bool:
-        return self._newest is not None
 
     def _handle_chunk(self, data: bytes) -> None:
         try:

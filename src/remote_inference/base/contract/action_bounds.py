@@ -28,21 +28,21 @@ from remote_inference.base.documents.document import Document
 AXES = ("x", "y", "z")
 RelativeTo = Literal["chunk_start", "previous"]
 TO = Field(
-    description="chunk_start: each row counts from where the robot was measured at the observation; "
-    "previous: the first row does, and each other one counts from the row before it"
+    description="chunk_start: each action counts from where the robot was measured at the observation; "
+    "previous: the first one does, and each other one counts from the one before it"
 )
 
 
 class RelativePose(Document):
-    """A pose whose rows are motions."""
+    """A pose whose actions are motions."""
 
     to: Annotated[RelativeTo, TO]
     frame: Annotated[
         Literal["tool", "base"],
         Field(
-            description="in which a row's motion is said. tool: the pose's own, as with UMI: T = T_before * "
-            "T_row; base: that of the pose's numbers: the position is added, and the rotation comes after "
-            "the one before, about the base's axes"
+            description="in which an action's motion is said. tool: the pose's own, as with UMI: "
+            "T = T_before * T_row; base: that of the pose's numbers: the position is added, and the "
+            "rotation comes after the one before, about the base's axes"
         ),
     ]
 
@@ -227,14 +227,10 @@ class JointLimit(Document):
     def _consistent(self) -> JointLimit:
         if self.min >= self.max:
             raise ValueError(f"found min {self.min} and max {self.max}, expected min < max")
-        of_switches = {
-            "closes_above": self.closes_above,
-            "opens_below": self.opens_below,
-            "dwell_s": self.dwell_s,
-        }
+        of_switches = ("closes_above", "opens_below", "dwell_s")
         if self.kind == "switch":
             self._check_switch()
-        elif found := [key for key, value in of_switches.items() if value is not None]:
+        elif found := [key for key in of_switches if getattr(self, key) is not None]:
             raise ValueError(f"found {', '.join(found)} without kind: switch, expected it with a switch only")
         return self
 

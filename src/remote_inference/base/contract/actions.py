@@ -36,10 +36,10 @@ RELATIVE = "relative_"  # before the kind of an action of which the policy says 
 
 
 class RelativePositions(Document):
-    """Position actions whose rows are differences, in the policy's unit."""
+    """Position actions that are differences, in the policy's unit."""
 
     to: Annotated[RelativeTo, TO]
-    names: Annotated[Names, Field(description="of the position actions, those whose rows are differences")]
+    names: Annotated[Names, Field(description="of the position actions, those that are differences")]
 
 
 class Actions(Document):

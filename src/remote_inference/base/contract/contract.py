@@ -55,8 +55,8 @@ class Contract(Document):
     interpolation: Annotated[
         Literal["linear", "none"],
         Field(
-            description="commands between the policy's rows, with policy_fps; linear: in even steps to the "
-            "next row; none: the row again"
+            description="commands between the policy's actions, with policy_fps; linear: in even steps to "
+            "the next one; none: the action again"
         ),
     ] = "linear"
     task: Annotated[
@@ -172,7 +172,7 @@ class Contract(Document):
                 )
             if kind == "switch" and sink.interface.takes_horizon:
                 raise ValueError(
-                    f"commands: {sink.topic} takes rows ahead, expected another type for a switch"
+                    f"commands: {sink.topic} takes actions ahead, expected another type for a switch"
                 )
         self._check_pose_commands()
 
@@ -184,7 +184,7 @@ class Contract(Document):
                 raise ValueError(f"commands: found the pose {title} in {found}, expected it in one command")
             if takers[0].interface.takes_horizon:
                 raise ValueError(
-                    f"commands: {takers[0].topic} takes rows ahead, expected another type for a pose"
+                    f"commands: {takers[0].topic} takes actions ahead, expected another type for a pose"
                 )
 
     def _check_joints(self) -> None:
@@ -261,12 +261,12 @@ class Contract(Document):
 
     @property
     def ticks_per_row(self) -> int:
-        """Control ticks that a row of the policy lasts."""
+        """Control ticks that an action of the policy lasts."""
         return 1 if self.policy_fps is None else round(self.fps / self.policy_fps)
 
     @property
     def row_fps(self) -> float:
-        """Rate of the policy's rows: delays, prefixes, horizons and data sets count in them."""
+        """Rate of the policy's actions: delays, prefixes, horizons and data sets count in them."""
         return self.fps / self.ticks_per_row
 
     @property
@@ -409,19 +409,14 @@ class Contract(Document):
         return Measurements(self.state_sources, self.actions).find()
 
     @property
-    def measuring_sources(self) -> tuple[StateSource, ...]:
-        """Sources of the positions of what is commanded: no other sensor's silence makes these old."""
-        return tuple(measurement.source for measurement in self.measurements)
-
-    @property
     def measured_actions(self) -> tuple[str, ...]:
         """Actions whose positions are measured: those of positions and poses, or without any all."""
         return Measurements(self.state_sources, self.actions).wanted
 
     @property
     def measured_topics(self) -> tuple[str, ...]:
-        """Topics from which the positions of what is commanded are read."""
-        return tuple(dict.fromkeys(source.topic for source in self.measuring_sources))
+        """Topics of the positions of what is commanded: no other sensor's silence makes these old."""
+        return tuple(dict.fromkeys(measurement.source.topic for measurement in self.measurements))
 
 
 def _units_of(turned: ConvertedQuaternion) -> Sequence[str]:

@@ -41,10 +41,6 @@ class PolicyUnit:
     per_radian: float | None = None
     ends: tuple[float, float] | None = None
 
-    @property
-    def has_range(self) -> bool:
-        return self.ends is not None
-
 
 POLICY_UNITS = Registry[PolicyUnit]("unit")
 POLICY_UNITS.add("degrees", PolicyUnit(per_radian=180.0 / math.pi))
@@ -106,12 +102,12 @@ class Scale(Document):
             raise ValueError(f"offset: found with {self.unit}, expected none: range says where 0 is")
         if not self.has_range:
             if self.range is not None:
-                with_range = [name for name in POLICY_UNITS.names if POLICY_UNITS.get(name).has_range]
+                with_range = [name for name in POLICY_UNITS.names if POLICY_UNITS.get(name).ends]
                 raise ValueError(
                     f"range: found with {self.unit}, expected it with {', '.join(with_range)} only"
                 )
         elif self.range is None:
-            low, high = POLICY_UNITS.get(self.unit).ends or (0.0, 0.0)
+            low, high = self._known.ends or (0.0, 0.0)
             raise ValueError(
                 f"range: missing, expected the robot's positions at {low:g} and {high:g} {self.unit}"
             )
@@ -136,14 +132,18 @@ class Scale(Document):
             )
 
     @property
+    def _known(self) -> PolicyUnit:
+        return POLICY_UNITS.get(self.unit) if self.unit in POLICY_UNITS.names else PolicyUnit()
+
+    @property
     def has_range(self) -> bool:
         """Whether the unit counts between two positions."""
-        return self.unit in POLICY_UNITS.names and POLICY_UNITS.get(self.unit).has_range
+        return self._known.ends is not None
 
     @property
     def is_angular(self) -> bool:
         """Whether the unit is one of angles."""
-        return self.unit in POLICY_UNITS.names and POLICY_UNITS.get(self.unit).per_radian is not None
+        return self._known.per_radian is not None
 
     @property
     def zero(self) -> str:
@@ -156,7 +156,7 @@ class Scale(Document):
         offset = self.offset or 0.0
         if self.factor is not None:
             return self.factor, offset
-        unit = POLICY_UNITS.get(self.unit)
+        unit = self._known
         if unit.ends is None or self.range is None:
             factor = unit.per_radian or 1.0
             return -factor if self.invert else factor, offset

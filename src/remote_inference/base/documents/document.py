@@ -15,7 +15,12 @@ from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaH
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
-from remote_inference.base.documents.problems import describe_problems, find_non_text_keys, show_value
+from remote_inference.base.documents.problems import (
+    describe_problems,
+    find_non_text_keys,
+    show_value,
+    with_sequences,
+)
 from remote_inference.base.documents.registry import DECLARED_PATTERN, PLACE_PATTERN, Registry
 from remote_inference.base.documents.yaml_text import explain_yaml_error, load_yaml
 from remote_inference.base.errors import UserError
@@ -155,7 +160,8 @@ def parse_document(content: Any, model: type[Model], source: str) -> Model:
             raise DocumentError("\n".join(f"{source}: {line}" for line in marks))
         if problems := find_non_text_keys(content):
             raise DocumentError("\n".join(f"{source}: {line}" for line in problems))
-        return model.model_validate(_with_tuples(content))
+        # Tuples: strict validation keeps 'true' from becoming 1.0, but also refuses lists.
+        return model.model_validate(with_sequences(content, tuple))
     except ValidationError as error:
         raise DocumentError(describe_problems(source, model, error.errors())) from None
     except RecursionError:
@@ -168,12 +174,3 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for index, (key, _) in enumerate(pairs) if key in dict(pairs[:index]))
         raise ValueError(f"key {twice!r} found twice")
     return content
-
-
-def _with_tuples(value: Any) -> Any:
-    """Return lists as tuples: strict validation keeps 'true' from becoming 1.0, but also refuses lists."""
-    if isinstance(value, dict):
-        return {key: _with_tuples(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return tuple(_with_tuples(item) for item in value)
-    return value

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -79,7 +79,7 @@ def show_value(value: Any) -> str:
         return "nothing"
     if isinstance(value, bool):
         return "true" if value else "false"
-    text = repr(_with_lists(value))
+    text = repr(with_sequences(value, list))
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
 
 
@@ -167,9 +167,10 @@ def _alternatives(kind: Any) -> list[Any]:
     return [argument for argument in get_args(kind) if argument is not type(None)]
 
 
-def _with_lists(value: Any) -> Any:
+def with_sequences(value: Any, make: Callable[[list[Any]], Any]) -> Any:
+    """Return a value whose lists and tuples are all of one type, at any depth. make: list or tuple."""
     if isinstance(value, dict):
-        return {key: _with_lists(item) for key, item in value.items()}
+        return {key: with_sequences(item, make) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_with_lists(item) for item in value]
+        return make([with_sequences(item, make) for item in value])
     return value

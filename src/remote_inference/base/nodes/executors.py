@@ -206,9 +206,18 @@ def spin_once(node: Node, timeout_s: float) -> None:
 
     Raises what callbacks raise.
     """
-    _spin_once(node, timeout_s)
-    if error := _escaped.pop(node, None):
-        raise error
+    executor = node.executor
+    assert executor is not None, "run_node spins this node until it closes it"
+    try:
+        executor.spin_once(timeout_s)
+    except RCLError as error:
+        if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+            raise  # a callback's own: it has a frame
+        # The events executor forgets what arrived together with a sample that cannot be read.
+        _log_skipped(node, node.get_fully_qualified_name(), error)
+        _catch_up(node)
+    if escaped := _escaped.pop(node, None):
+        raise escaped
 
 
 def rest(node: Node) -> None:
@@ -220,19 +229,6 @@ def rest(node: Node) -> None:
     end_s = time.monotonic() + REST_S
     while node.executor is not None and (left_s := end_s - time.monotonic()) > 0.0:
         spin_once(node, left_s)
-
-
-def _spin_once(node: Node, timeout_s: float) -> None:
-    executor = node.executor
-    assert executor is not None, "run_node spins this node until it closes it"
-    try:
-        executor.spin_once(timeout_s)
-    except RCLError as error:
-        if error.__traceback__ is None or error.__traceback__.tb_next is not None:
-            raise  # a callback's own: it has a frame
-        # The events executor forgets what arrived together with a sample that cannot be read.
-        _log_skipped(node, node.get_fully_qualified_name(), error)
-        _catch_up(node)
 
 
 def with_info(callback: Callable[[Any, dict[str, Any]], None]) -> Callable[..., None]:

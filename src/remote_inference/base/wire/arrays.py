@@ -18,17 +18,27 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from rclpy.serialization import deserialize_message
 
-from remote_inference.base.errors import cut_lines
+from remote_inference.base.errors import BoundedError
 from remote_inference.base.exchange import find_schema_problem
 
 ByteBuffer: TypeAlias = "bytes | bytearray | memoryview | array[int]"
 
 
-class WireError(ValueError):
+class WireError(BoundedError, ValueError):
     """A message cannot be read or written; the text names the field, what was found and expected."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(cut_lines(text))
+
+class SensorError(BoundedError, ValueError):
+    """A sensor message differs from the contract; the text names topic, what was found and expected."""
+
+
+def find_non_finite(names: Sequence[str], values: NDArray[np.float64]) -> str:
+    """Return which of the values `[n]` are not finite, by their names, or an empty string."""
+    if np.isfinite(values).all():
+        return ""
+    pairs = zip(names, values, strict=True)
+    odd = [f"{name} = {value}" for name, value in pairs if not np.isfinite(value)]
+    return f"found {', '.join(odd)}, expected finite values"
 
 
 def bytes_field(data: ByteBuffer) -> array[int]:

@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,7 +28,8 @@ from remote_inference.base.wire.arrays import (
     require_schema_version,
     shared_fields,
 )
-from remote_inference.base.wire.images.image_decoding import EncodedImage, announced_pixels, decode_images
+from remote_inference.base.wire.images.encodings import IMAGE_ENCODINGS
+from remote_inference.base.wire.images.images import ImageError, image_from_message
 from remote_inference.msg import Observation
 
 # -- The earlier control ticks in an Observation, for policies that see more than the present one -------
@@ -90,6 +93,64 @@ def read_history(
             if len(image.data):
                 past[step].images[sent[camera].name] = image
     return past
+
+
+# -- The images of one request, which are decoded side by side ------------------------------------------
+
+_DECODING_THREADS = 4
+
+
+@dataclass(frozen=True)
+class EncodedImage:
+    """An image as it came. what: names it in errors. encoding: the one that its camera was offered with."""
+
+    what: str
+    encoding: str
+    message: ReadyImage
+
+
+def decode_images(images: Sequence[EncodedImage]) -> list[NDArray[Any]]:
+    """Return decoded images, in order.
+
+    Raises ImageError naming the first one that cannot be decoded.
+    """
+    encoded = [index for index, image in enumerate(images) if image.encoding != RAW]
+    # This thread decodes the first image, a pool the others: the libraries release the GIL.
+    begun = {index: _decoding_pool().submit(_decode_image, images[index]) for index in encoded[1:]}
+    try:
+        return [
+            begun[index].result() if index in begun else _decode_image(image)
+            for index, image in enumerate(images)
+        ]
+    finally:  # when one image fails, the rest must not delay the next request
+        wait([future for future in begun.values() if not future.cancel()])
+
+
+def announced_pixels(encoding: str, message: ReadyImage) -> int:
+    """Return the pixels that an image's header tells; 0 for one that cannot be decoded."""
+    if encoding == RAW:
+        return int(message.height * message.width)
+    try:
+        height, width = IMAGE_ENCODINGS.get(encoding).size(message.data)
+    except ImageError:
+        return 0
+    return height * width
+
+
+@cache
+def _decoding_pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_DECODING_THREADS, thread_name_prefix="decode")
+
+
+def _decode_image(image: EncodedImage) -> NDArray[Any]:
+    try:
+        if image.encoding == RAW:
+            return image_from_message(image.message)
+        if image.message.format != image.encoding:
+            raise ImageError(f"format: found {image.message.format!r}, expected {image.encoding!r}")
+        return IMAGE_ENCODINGS.get(image.encoding).decode(image.message.data)
+    except ImageError as error:
+        raise ImageError(f"{image.what}: {error}") from error
 
 
 _Images = dict[str, NDArray[Any]]

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
+RELIABLE, BEST_EFFORT = ReliabilityPolicy.RELIABLE, ReliabilityPolicy.BEST_EFFORT
+LATCHED = DurabilityPolicy.TRANSIENT_LOCAL
+
 # Relative to the robot's namespace.
 OBSERVATION_TOPIC = "remote_inference/observation"
 CHUNK_TOPIC = "remote_inference/chunk"
@@ -24,43 +27,26 @@ WEIGHTS_REPLIES_TOPIC = "weights_replies"
 # Absolute: all nodes of a ROS system report there.
 DIAGNOSTICS_TOPIC = "/diagnostics"
 
+# With a depth, and nothing else said, rclpy's history is KEEP_LAST.
 # Observation and chunk: the request cycle recovers from a lost message, and an old message is worthless.
-EXCHANGE_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.RELIABLE)
+EXCHANGE_QOS = QoSProfile(depth=1, reliability=RELIABLE)
 # Who listens to a robot's chunks beside it, and does not look all the time.
-CHUNK_LISTENER_QOS = QoSProfile(
-    history=HistoryPolicy.KEEP_LAST, depth=100, reliability=ReliabilityPolicy.RELIABLE
-)
+CHUNK_LISTENER_QOS = QoSProfile(depth=100, reliability=RELIABLE)
 # States: late joiners receive the newest message.
-LATCHED_QOS = QoSProfile(
-    history=HistoryPolicy.KEEP_LAST,
-    depth=1,
-    reliability=ReliabilityPolicy.RELIABLE,
-    durability=DurabilityPolicy.TRANSIENT_LOCAL,
-)
-EXECUTED_QOS = QoSProfile(
-    history=HistoryPolicy.KEEP_LAST, depth=100, reliability=ReliabilityPolicy.BEST_EFFORT
-)
-# Sensors: only the newest message counts, and best effort matches every publisher.
+LATCHED_QOS = QoSProfile(depth=1, reliability=RELIABLE, durability=LATCHED)
+EXECUTED_QOS = QoSProfile(depth=100, reliability=BEST_EFFORT)
 # A recorder that starts after the robot still gets the begin, without which nothing can be replayed.
-DECISIONS_QOS = QoSProfile(
-    history=HistoryPolicy.KEEP_LAST,
-    depth=256,
-    reliability=ReliabilityPolicy.RELIABLE,
-    durability=DurabilityPolicy.TRANSIENT_LOCAL,
-)
-SENSOR_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+DECISIONS_QOS = QoSProfile(depth=256, reliability=RELIABLE, durability=LATCHED)
+# Sensors: only the newest message counts, and best effort matches every publisher.
+SENSOR_QOS = QoSProfile(depth=1, reliability=BEST_EFFORT)
 # Several drivers may share a topic: a message of one must not replace the last one of another.
-JOINTS_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+JOINTS_QOS = QoSProfile(depth=10, reliability=BEST_EFFORT)
 # Stops by value: none may be lost, and they may come in quick succession.
-STOP_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=10, reliability=ReliabilityPolicy.RELIABLE)
-COMMAND_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.RELIABLE)
+STOP_QOS = QoSProfile(depth=10, reliability=RELIABLE)
+COMMAND_QOS = QoSProfile(depth=1, reliability=RELIABLE)
 # Two processes of one name share the topic: a beat of one must not replace the last one of the other.
-HEARTBEAT_QOS = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=10, reliability=ReliabilityPolicy.RELIABLE)
-DIAGNOSTICS_QOS = QoSProfile(
-    history=HistoryPolicy.KEEP_LAST, depth=10, reliability=ReliabilityPolicy.RELIABLE
-)
+HEARTBEAT_QOS = QoSProfile(depth=10, reliability=RELIABLE)
+DIAGNOSTICS_QOS = QoSProfile(depth=10, reliability=RELIABLE)
 # Weights: a trainer may wait for a slow network, and what is lost costs it a new link. A server may not wait.
-WEIGHTS_QOS = QoSProfile(history=HistoryPolicy.KEEP_ALL, reliability=ReliabilityPolicy.RELIABLE)
-WEIGHTS_REPLIES_QOS = QoSProfile(
-    history=HistoryPolicy.KEEP_LAST, depth=256, reliability=ReliabilityPolicy.RELIABLE
-)
+WEIGHTS_QOS = QoSProfile(history=HistoryPolicy.KEEP_ALL, reliability=RELIABLE)
+WEIGHTS_REPLIES_QOS = QoSProfile(depth=256, reliability=RELIABLE)

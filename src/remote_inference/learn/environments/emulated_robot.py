@@ -22,7 +22,7 @@ import numpy as np
 
 from remote_inference.base.admission import ServerTerms
 from remote_inference.base.errors import UserError
-from remote_inference.base.exchange import Chunk, Request, SessionOffer, SessionReply, StatusReply
+from remote_inference.base.exchange import Chunk, Request, StatusReply
 from remote_inference.base.policy import Float32Array, PolicySpec
 from remote_inference.learn.environment import EnvironmentObservation, FeatureKind
 from remote_inference.learn.environments.policy_view import Actions, PolicyView
@@ -162,17 +162,14 @@ class EmulatedRobot:
                 status = StatusReply(True, tuple(self._policy.image_shapes), expected_s)
                 self._carry_out(engine.take_status_reply(effect.server, status, now_ns))
             elif isinstance(effect, OpenSession):
-                reply = self._admit(effect.offer)
+                reply = SessionRegistry(SERVER).reply(effect.offer, self._policy, _TERMS)
+                reply = replace(reply, session_id=SESSION_ID) if reply.accepted else reply
                 epoch = effect.offer.session_epoch
                 self._carry_out(engine.take_session_reply(effect.server, epoch, reply, now_ns))
             elif isinstance(effect, SendRequest):
                 self._send(effect)
             elif isinstance(effect, Stop):
                 raise EmulationError(f"{self._view.environment.name} as a robot: {effect.cause}")
-
-    def _admit(self, offer: SessionOffer) -> SessionReply:
-        reply = SessionRegistry(SERVER).reply(offer, self._policy, _TERMS)
-        return replace(reply, session_id=SESSION_ID) if reply.accepted else reply
 
     def _send(self, sent: SendRequest) -> None:
         assert self._ask is not None, "requests are made in a tick"

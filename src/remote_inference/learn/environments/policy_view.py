@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from remote_inference.base.policy import Float32Array, PastStep, PolicyObservation, PolicySpec
 from remote_inference.learn.environment import (
     EnvError,
-    Environment,
     EnvironmentObservation,
     EnvironmentSpec,
     FeatureKind,
@@ -56,7 +55,7 @@ class PolicyView:
         """
         recent = list(shown[-self.observation_steps :])
         recent = [recent[0]] * (self.observation_steps - len(recent)) + recent
-        *past, (state, images) = [(self._read_state(one.values), self._read_images(one)) for one in recent]
+        *past, (state, images) = [self._read(one.values) for one in recent]
         return PolicyObservation(
             state,
             images,
@@ -89,12 +88,9 @@ class PolicyView:
         """Return the action `[A]` that keeps the robot where it is, as far as the state shows it."""
         return action_that_holds(self.environment, observation.values[self._state])
 
-    def _read_state(self, values: Values) -> Float32Array:
-        state: Float32Array = values[self._state][self._state_places]
-        return state
-
-    def _read_images(self, observation: EnvironmentObservation) -> Values:
-        return {name: observation.values[name] for name in self._images}
+    def _read(self, values: Values) -> tuple[Float32Array, Values]:
+        """Return the state and the images."""
+        return values[self._state][self._state_places], {name: values[name] for name in self._images}
 
 
 def _places(names: Sequence[str], among: Sequence[str], what: str) -> list[int]:
@@ -111,7 +107,7 @@ def _places(names: Sequence[str], among: Sequence[str], what: str) -> list[int]:
 #     episode = SteppedEpisode(view, task, environment.reset(seed, task, view.wanted))
 #     while not episode.ended:
 #         actions = episode.plan(answer(episode.observe()))
-#         episode.note(actions, execute_actions(environment, actions))
+#         episode.note(actions, execute_actions(environment.step, actions))
 
 
 class SteppedEpisode:
@@ -173,11 +169,11 @@ class SteppedEpisode:
         )
 
 
-def execute_actions(environment: Environment, actions: Actions) -> list[Step]:
+def execute_actions(execute: Callable[[Actions], Step], actions: Actions) -> list[Step]:
     """Execute actions `[n, A]` until the episode ends; return the outcome of each executed one."""
     steps: list[Step] = []
     for action in actions:
-        steps.append(environment.step(action))
+        steps.append(execute(action))
         if steps[-1].ended:
             break
     return steps

@@ -8,7 +8,7 @@ ones, tick by tick.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,9 @@ class RecordedEnvironment:
         return self._observe()
 
     def step(self, action: NDArray[np.floating[Any]]) -> Step:
-        episode = self._begun
+        episode = self._episode
+        if episode is None or len(self._errors) >= len(episode.actions):
+            raise EnvError("recording: step: found no episode, or its end, expected a reset")
         recorded = episode.actions[len(self._errors)].astype(np.float64)
         error = np.abs(check_action(self.spec, action) - recorded)
         self._errors.append(error)
@@ -99,11 +101,12 @@ class RecordedEnvironment:
             return Metrics(False, {})
         errors = np.array(self._errors)
         mean = float(errors.mean())
+        by_joint = zip(self.spec.actions.names, errors.mean(axis=0), strict=True)
         values = {
             "action_error_mean": mean,
             "action_error_rms": float(np.sqrt((errors**2).mean())),
             "action_error_max": float(errors.max()),
-            **_by_joint(self.spec.actions.names, errors),
+            **{f"action_error.{name}": float(one) for name, one in by_joint},
         }
         return Metrics(mean <= self._tolerance, values)
 
@@ -112,12 +115,6 @@ class RecordedEnvironment:
 
     def close(self) -> None:
         """Do nothing: files are closed when they have been read."""
-
-    @property
-    def _begun(self) -> EpisodeData:
-        if self._episode is None or len(self._errors) >= len(self._episode.actions):
-            raise EnvError("recording: step: found no episode, or its end, expected a reset")
-        return self._episode
 
     def _observe(self, *, is_over: bool = False) -> EnvironmentObservation:
         """Return what was recorded at the present tick; at the end, what was recorded last."""
@@ -129,8 +126,3 @@ class RecordedEnvironment:
         if self._wants_state:
             values[STATE] = self._episode.states[min(tick, len(self._episode.states) - 1)]
         return EnvironmentObservation(values, tick / self.spec.control_rate_hz)
-
-
-def _by_joint(names: Sequence[str], errors: NDArray[np.float64]) -> Mapping[str, float]:
-    """Return the mean error of each action."""
-    return {f"action_error.{name}": float(one) for name, one in zip(names, errors.mean(axis=0), strict=True)}

@@ -64,7 +64,7 @@ class StepByStep:
         return step
 
     def advance(self, action: NDArray[np.floating[Any]], time_s: float) -> Moment:
-        while not self._moment.ended and self._next_tick_s <= time_s + ROUNDING_S:
+        while not self._moment.ended and (self._ticks + 1) / self.spec.control_rate_hz <= time_s + ROUNDING_S:
             self.step(action)
         return self._moment
 
@@ -81,10 +81,6 @@ class StepByStep:
 
     def close(self) -> None:
         self._environment.close()
-
-    @property
-    def _next_tick_s(self) -> float:
-        return (self._ticks + 1) / self.spec.control_rate_hz
 
 
 Result = TypeVar("Result")
@@ -107,17 +103,18 @@ class RunEnvironment:
     The thread that constructs it waits until the environment is made. Raises EnvError when that fails.
     """
 
-    def __init__(self, name: str, make: Make, calls: Calls, timeouts: Timeouts | None = None) -> None:
-        """name: for errors. calls: another thread serves them."""
+    def __init__(self, name: str, make: Make, timeouts: Timeouts | None = None) -> None:
+        """name: for errors, and of the thread."""
         self._name = name
-        self._calls = calls
+        self._calls = Calls()
+        self._calls.start(f"environment_{name}")
         self._timeouts = timeouts or Timeouts()
         self._hung = ""
         self._wanted: tuple[str, ...] = ()
         try:
             self._environment = self._call("make", make, self._timeouts.make_s)
         except EnvError:
-            calls.close()
+            self._calls.close()
             raise
         self.spec = self._environment.spec
 
@@ -202,15 +199,9 @@ class RunInRealTime(RunEnvironment):
 
 def run_on_thread(name: str, make: Make, timeouts: Timeouts | None = None) -> Environment:
     """Make an environment on a thread of its own. A thread that hangs does not keep the process alive."""
-    return RunEnvironment(name, make, _start_thread(name), timeouts)
+    return RunEnvironment(name, make, timeouts)
 
 
 def run_in_real_time(name: str, make: Make, timeouts: Timeouts | None = None) -> RealTimeEnvironment:
     """Make an environment on a thread of its own, as `run_on_thread` does, and let it move in real time."""
-    return RunInRealTime(name, lambda: in_real_time(make()), _start_thread(name), timeouts)
-
-
-def _start_thread(name: str) -> Calls:
-    calls = Calls()
-    calls.start(f"environment_{name}")
-    return calls
+    return RunInRealTime(name, lambda: in_real_time(make()), timeouts)

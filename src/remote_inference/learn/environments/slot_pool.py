@@ -16,11 +16,14 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from remote_inference.base.calls import Calls
 from remote_inference.learn.environment import EnvError, Environment, EnvironmentSpec
-from remote_inference.learn.leases import Lease, LeaseError, LeaseTable, SlotState
+from remote_inference.learn.leases import REMEMBERED, Lease, LeaseError, LeaseTable, SlotState
+
+if TYPE_CHECKING:  # it loads rclpy, which the command line must not yet
+    from remote_inference.learn.environments.process_frames import Touch
 
 Result = TypeVar("Result")
 
@@ -79,12 +82,8 @@ class SlotPool:
         self._table = LeaseTable(slots, lease_s, lambda: secrets.token_hex(16))
         self._slots = [_Slot(index) for index in range(slots)]
         self._whole: dict[str, Future[Grant]] = {}  # of leases that are being connected
-        self._over: dict[str, tuple[Lease, Future[None]]] = {}  # of all leases, until their slots are free
+        self._over: dict[str, Future[None]] = {}  # of all leases, until their slots are free
         self._is_closed = False
-
-    @property
-    def slots(self) -> int:
-        return len(self._slots)
 
     @property
     def states(self) -> tuple[SlotState, ...]:
@@ -113,7 +112,7 @@ class SlotPool:
             for future in (whole, over):
                 future.set_running_or_notify_cancel()  # who waits no longer cannot cancel it
             self._whole[lease.lease_id] = whole
-            self._over[lease.lease_id] = (lease, over)
+            self._over[lease.lease_id] = over
         for slot in lease.slots:
             self._slots[slot].touches.submit(partial(self._connect, lease, slot))
         return lease.lease_id, whole
@@ -135,7 +134,7 @@ class SlotPool:
     def release(self, lease_id: str) -> Future[None]:
         """End a lease, whole or not, and what runs in its slots; answered when they are free."""
         with self._lock:
-            _, over = self._over.get(lease_id, (None, None))
+            over = self._over.get(lease_id)
         if over is None:  # it has ended before
             over = Future()
             over.set_result(None)
@@ -157,13 +156,13 @@ class SlotPool:
         """
         with self._lock:
             was_closed, self._is_closed = self._is_closed, True
-            held = [(lease_id, over) for lease_id, (_, over) in self._over.items()]
+            held = dict(self._over)
         if was_closed:
             return
-        for lease_id, _ in held:
+        for lease_id in held:
             self._drop(lease_id, "the pool was closed")
         closed = [slot.touches.submit(partial(self._discard, slot)) for slot in self._slots]
-        done, late = wait([*(over for _, over in held), *closed], timeout_s)
+        done, late = wait([*held.values(), *closed], timeout_s)
         for slot in self._slots:
             slot.touches.close()
         if late:
@@ -219,7 +218,7 @@ class SlotPool:
         with self._lock:
             if not self._table.note_freed(lease.lease_id, index):
                 return
-            _, over = self._over.pop(lease.lease_id)
+            over = self._over.pop(lease.lease_id)
             whole = self._whole.pop(lease.lease_id, None)
         if whole is not None:
             whole.set_exception(LeaseError(lease.error or "lease: it was released before it was whole"))
@@ -248,3 +247,85 @@ class SlotPool:
                     slot.is_broken = True
                     slot.environment.abort()
             slot.touches.submit(partial(self._free, lease, index))
+
+
+# -- Requests that come over a network: repeated, late, or in another order ------------------------------
+#
+# The holder chooses the ids, so that a request whose answer was lost can be repeated: it is carried out once,
+# and its repetitions get the same answer.
+
+
+SHORTEST_ID = 32  # characters of a lease's id, which is all that keeps others from its slots
+
+
+@dataclass(frozen=True)
+class _Touched:
+    lease_id: str
+    number: int
+    answer: Future[bytes]
+
+
+class LeaseDesk:
+    """The requests of all holders to one SlotPool. For any thread; futures end on the slots' threads."""
+
+    def __init__(self, pool: SlotPool) -> None:
+        self._pool = pool
+        self._lock = threading.Lock()
+        self._leases: dict[str, Future[Grant]] = {}  # the last ones asked for, refused ones among them
+        self._touched: dict[int, _Touched] = {}  # the last touch of each slot
+
+    def lease(self, lease_id: str, holder: str, count: int) -> Future[Grant]:
+        """Begin a lease, or return the one of this id. The future raises all errors of `SlotPool.lease`."""
+        with self._lock:
+            whole = self._leases.get(lease_id)
+            if whole is None:
+                whole = self._begin(lease_id, holder, count)
+                self._remember(lease_id, whole)
+            return whole
+
+    def release(self, lease_id: str) -> Future[None]:
+        """End a lease, also one whose request has not arrived yet; answered when its slots are free."""
+        with self._lock:
+            if lease_id not in self._leases:
+                self._remember(
+                    lease_id, _failed(LeaseError("lease: it was released before it was asked for"))
+                )
+        return self._pool.release(lease_id)
+
+    def touch(self, lease_id: str, slot: int, number: int, touch: Touch) -> Future[bytes]:
+        """Run a touch on a slot's environment after its earlier ones, or return the answer of this number.
+
+        number: counts a lease's touches of one slot. The future raises EnvError for the environment. Raises
+        LeaseError, now or later, when the lease has ended, and for a number before the last one.
+        """
+        with self._lock:
+            last = self._touched.get(slot)
+            if last is not None and last.lease_id == lease_id:
+                if number == last.number:
+                    return last.answer
+                if number < last.number:
+                    raise LeaseError(f"slot {slot}: found touch {number}, expected {last.number} or later")
+            answer = self._pool.call(lease_id, slot, touch.run_packed)
+            self._touched[slot] = _Touched(lease_id, number, answer)
+            return answer
+
+    def _begin(self, lease_id: str, holder: str, count: int) -> Future[Grant]:
+        try:
+            if len(lease_id) < SHORTEST_ID:
+                raise LeaseError(
+                    f"lease: found an id of {len(lease_id)} characters, expected {SHORTEST_ID} or more"
+                )
+            return self._pool.lease(holder, count, lease_id)[1]
+        except LeaseError as error:
+            return _failed(error)
+
+    def _remember(self, lease_id: str, whole: Future[Grant]) -> None:
+        self._leases[lease_id] = whole
+        if len(self._leases) > REMEMBERED:
+            del self._leases[next(iter(self._leases))]
+
+
+def _failed(error: LeaseError) -> Future[Grant]:
+    whole: Future[Grant] = Future()
+    whole.set_exception(error)
+    return whole

@@ -6,14 +6,7 @@ from __future__ import annotations
 
 from remote_inference.learn.evaluation.document import Condition, EpisodeKey, Evaluation, load_evaluation
 from remote_inference.learn.evaluation.episode_ledger import Tally
-from remote_inference.learn.evaluation.policies import (
-    POLICIES,
-    EpisodePolicy,
-    EvaluatedPolicy,
-    PolicyAnswer,
-    PolicyPlace,
-    ServerLostError,
-)
+from remote_inference.learn.evaluation.policies import POLICIES, PolicyPlace, ServerLostError
 from remote_inference.learn.evaluation.results import (
     EpisodeResult,
     ResultsError,
@@ -26,11 +19,8 @@ __all__ = [
     "POLICIES",
     "Condition",
     "EpisodeKey",
-    "EpisodePolicy",
     "EpisodeResult",
-    "EvaluatedPolicy",
     "Evaluation",
-    "PolicyAnswer",
     "PolicyPlace",
     "ResultsError",
     "ResultsFolder",

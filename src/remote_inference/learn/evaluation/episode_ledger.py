@@ -10,16 +10,17 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from remote_inference.base.documents.document import DocumentError
 from remote_inference.base.errors import UserError
 from remote_inference.base.policy import PolicyError
 from remote_inference.learn.environment import EnvError
+from remote_inference.learn.environments.emulated_robot import EmulationError
 from remote_inference.learn.evaluation.document import EpisodeKey
-from remote_inference.learn.evaluation.film import Film, save_strip
 from remote_inference.learn.evaluation.policies import ServerLostError
 from remote_inference.learn.evaluation.results import (
     FILMS,
@@ -27,7 +28,9 @@ from remote_inference.learn.evaluation.results import (
     LostEpisode,
     ResultsError,
     ResultsFolder,
+    write_whole,
 )
+from remote_inference.learn.rollouts.film_strip import Film, to_png
 
 if TYPE_CHECKING:
     from remote_inference.learn.evaluation.play import PlayedTick
@@ -67,6 +70,15 @@ def find_failure(error: Exception) -> Failure:
 def describe(error: Exception) -> str:
     text = " ".join(str(error).split())
     return text if isinstance(error, UserError) else f"{type(error).__name__}: {text}"
+
+
+@contextmanager
+def naming(what: str) -> Iterator[None]:
+    """Prefix a policy's errors with a name."""
+    try:
+        yield
+    except (PolicyError, DocumentError, EmulationError) as error:
+        raise type(error)(f"{what}: {error}") from error
 
 
 FILMS_PER_CONDITION = 3  # strips of failed episodes
@@ -164,16 +176,11 @@ class EpisodeLedger:
     def _save_film(self, result: EpisodeResult, film: Film) -> str:
         """Write a film strip and return its name; an empty string when the last picture cannot be taken.
 
-        The name is the episode's own, and does not reveal the policy.
+        The name is the episode's own, and does not reveal the policy. Raises ResultsError.
         """
         digest = hashlib.sha256(str(result.key).encode()).hexdigest()[:12]
         name = f"{FILMS}/{result.mode}-seed_{result.seed}-{digest}.png"
-        path = self.folder.folder / name
         with suppress(EnvError):
-            frames = film.finish()
-            try:
-                save_strip(frames, path)
-            except OSError as error:
-                raise ResultsError(f"{path}: cannot be written: {error.strerror}") from error
+            write_whole(self.folder.folder / name, to_png(film.finish()))
             return name
         return ""

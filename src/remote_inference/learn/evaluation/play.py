@@ -13,11 +13,16 @@ from remote_inference.base.exchange import Request
 from remote_inference.base.policy import PolicyObservation, PolicySpec
 from remote_inference.learn.environment import Environment, EnvironmentObservation, Metrics, Step
 from remote_inference.learn.environments.emulated_robot import EmulatedRobot, NetworkPath, PolicyChunk
-from remote_inference.learn.environments.policy_view import Actions, PolicyView, SteppedEpisode
+from remote_inference.learn.environments.policy_view import (
+    Actions,
+    PolicyView,
+    SteppedEpisode,
+    execute_actions,
+)
 from remote_inference.learn.evaluation.document import EpisodeKey, Mode
-from remote_inference.learn.evaluation.film import Film
 from remote_inference.learn.evaluation.policies import EpisodePolicy, PolicyAnswer
 from remote_inference.learn.evaluation.results import EpisodeResult, Times, digest_actions, finite
+from remote_inference.learn.rollouts.film_strip import Film
 from remote_inference.learn.rollouts.group import Sampling
 from remote_inference.robot.config import RobotConfig
 
@@ -92,10 +97,6 @@ class Episode:
         self.film.note(len(self.actions), step.observation)
         return step
 
-    @property
-    def is_out_of_steps(self) -> bool:
-        return len(self.actions) >= self.limit_steps
-
     def finish(self, metrics: Metrics, error: str = "") -> EpisodeResult:
         """Return the result. metrics: of the environment. error: why the policy could not go on."""
         return EpisodeResult(
@@ -128,12 +129,7 @@ def play_stepped(episode: Episode) -> None:
     while not stepped.ended:
         answer = episode.ask(stepped.observe(episode.draw_seed()))
         actions = stepped.plan(answer.chunk_robot)
-        steps: list[Step] = []
-        for action in actions:
-            steps.append(episode.step(action))
-            if steps[-1].ended:
-                break
-        stepped.note(actions, steps)
+        stepped.note(actions, execute_actions(episode.step, actions))
 
 
 def play_charged(episode: Episode) -> None:
@@ -154,7 +150,7 @@ def play_charged(episode: Episode) -> None:
     robot = EmulatedRobot(
         episode.view, episode.spec, episode.robot, condition.task, first=observation, path=episode.path
     )
-    while not episode.is_out_of_steps:
+    while len(episode.actions) < episode.limit_steps:
         step = episode.step(robot.tick(observation, ask))
         episode.held_steps = robot.held_ticks
         observation = step.observation

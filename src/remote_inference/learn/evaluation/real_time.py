@@ -26,10 +26,10 @@ from remote_inference.learn.evaluation.episode_ledger import (
     RobotLostError,
     describe,
     find_failure,
+    naming,
 )
 from remote_inference.learn.evaluation.policies import PolicyPlace
-from remote_inference.learn.evaluation.preparation import check_versions, naming
-from remote_inference.learn.evaluation.results import EpisodeResult, LostEpisode
+from remote_inference.learn.evaluation.results import EpisodeResult, LostEpisode, check_versions
 
 LOGS = "logs"  # folder of the nodes' logs, in that of the results
 

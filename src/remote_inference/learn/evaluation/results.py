@@ -14,17 +14,17 @@ import json
 import math
 import os
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Annotated, Any, TypeVar
 
 import numpy as np
 from pydantic import Field
 from typing_extensions import Self
 
+from remote_inference.bags.atomic_file import atomic_write
 from remote_inference.base.documents.document import Document, DocumentError, parse_document, parse_json
 from remote_inference.base.documents.problems import show_value
 from remote_inference.base.errors import UserError
@@ -159,9 +159,10 @@ class ResultsFolder:
         try:
             self._lock_folder()
             _check_configuration(folder, configuration_of(evaluation), writes=True)
-            self.results = _by_key(
-                folder / EPISODES, read_lines(folder / EPISODES, EpisodeResult, mends=True)
-            )
+            self.results: dict[EpisodeKey, EpisodeResult] = {}
+            for result in read_lines(folder / EPISODES, EpisodeResult, mends=True):
+                self._require_new(result)
+                self.results[result.key] = result
             self.lost = read_lines(folder / LOST, LostEpisode, mends=True)
             self._file = self._open(EPISODES)
         except BaseException:
@@ -171,9 +172,7 @@ class ResultsFolder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -196,10 +195,13 @@ class ResultsFolder:
     def append(self, result: EpisodeResult) -> None:
         """Write a line, on the disk when this returns. Raises ResultsError when it cannot be written."""
         with self._lock:
-            if result.key in self.results:
-                raise ResultsError(f"{self.folder / EPISODES}: {result.key}: found twice, expected once")
+            self._require_new(result)
             _append(self._file, self.folder / EPISODES, result)
             self.results[result.key] = result
+
+    def _require_new(self, result: EpisodeResult) -> None:
+        if result.key in self.results:
+            raise ResultsError(f"{self.folder / EPISODES}: {result.key}: found twice, expected once")
 
     def _open(self, name: str) -> IO[bytes]:
         with _file_errors(self.folder / name):
@@ -210,6 +212,20 @@ class ResultsFolder:
             fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise ResultsError(f"{self.folder}: another evaluation writes there, expected none") from error
+
+
+def check_versions(versions: Mapping[str, str], folder: ResultsFolder) -> None:
+    """Raise ResultsError when a folder has results of other versions of the policies."""
+    known: dict[str, set[str]] = defaultdict(set)
+    for one in folder.results.values():
+        known[one.policy].update(one.policy_versions)
+    for name, version in versions.items():
+        if known[name] and version not in known[name]:
+            found = ", ".join(sorted(known[name]))
+            raise ResultsError(
+                f"{folder.folder}: policies.{name}: found results of version {found}, expected "
+                f"{version}: this is another policy, expected a folder of its own"
+            )
 
 
 def merge_folders(folders: Iterable[Path], into: ResultsFolder, evaluation: Evaluation) -> int:
@@ -265,16 +281,10 @@ def read_lines(path: Path, kind: type[Line], *, mends: bool) -> list[Line]:
 
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file that is there whole or not at all; text as UTF-8. Raises ResultsError."""
-    draft = path.with_name(f".{path.name}.draft")
-    with _file_errors(path):
-        try:
-            with draft.open("wb") as file:
-                file.write(content.encode() if isinstance(content, str) else content)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
+    with _file_errors(path), atomic_write(path) as draft, draft.open("wb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _append(file: IO[bytes], path: Path, content: EpisodeLine) -> None:
@@ -324,15 +334,6 @@ def _find_difference(found: Any, expected: Any) -> str:
         path.append(key)
         found, expected = found.get(key), expected.get(key)
     return f"{'.'.join(path)}: found {show_value(found)}, expected {show_value(expected)}"
-
-
-def _by_key(path: Path, results: Iterable[EpisodeResult]) -> dict[EpisodeKey, EpisodeResult]:
-    found: dict[EpisodeKey, EpisodeResult] = {}
-    for result in results:
-        if result.key in found:
-            raise ResultsError(f"{path}: {result.key}: found twice, expected once")
-        found[result.key] = result
-    return found
 
 
 def _with_film(result: EpisodeResult, folder: Path, into: Path) -> EpisodeResult:

@@ -12,14 +12,15 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from remote_inference.base.errors import UserError
-from remote_inference.learn.environment import EnvironmentSpec, EnvLostError
+from remote_inference.learn.environment import Environment, EnvironmentSpec, EnvLostError
+from remote_inference.learn.environments.emulated_robot import EmulatedRobot, NetworkPath
 from remote_inference.learn.environments.policy_view import PolicyView
 from remote_inference.learn.environments.process_environment import ProcessEnvironment
 from remote_inference.learn.environments.runners import Timeouts
@@ -32,13 +33,13 @@ from remote_inference.learn.evaluation.episode_ledger import (
     Tally,
     describe,
     find_failure,
+    naming,
 )
-from remote_inference.learn.evaluation.film import Film
 from remote_inference.learn.evaluation.play import PLAY, Episode
-from remote_inference.learn.evaluation.policies import EvaluatedPolicy
-from remote_inference.learn.evaluation.preparation import check_robots, check_versions, open_policies
+from remote_inference.learn.evaluation.policies import POLICIES, EvaluatedPolicy, PolicyPlace
 from remote_inference.learn.evaluation.real_time import RealTimeEpisodes
-from remote_inference.learn.evaluation.results import EpisodeResult, ResultsFolder
+from remote_inference.learn.evaluation.results import EpisodeResult, ResultsFolder, check_versions
+from remote_inference.learn.rollouts.film_strip import Film
 
 if TYPE_CHECKING:
     from remote_inference.learn.evaluation.saving import SavedEpisodes  # imports pyarrow
@@ -272,7 +273,7 @@ class Run:
 
     def _play_in_virtual_time(self, keys: Sequence[EpisodeKey], environment: ProcessEnvironment) -> None:
         with ExitStack() as stack:
-            policies = stack.enter_context(open_policies(self._evaluation, self._home, environment.spec))
+            policies = open_policies(self._evaluation, self._home, environment.spec, stack)
             versions = {name: policy.spec.fingerprint for name, policy in policies.items()}
             check_versions(versions, self._ledger.folder)
             check = partial(check_robots, self._evaluation, policies, environment)
@@ -280,3 +281,49 @@ class Run:
             if self._save is not None:
                 self._ledger.saved = stack.enter_context(self._save(environment.spec))
             self._workers.play(keys, environment, policies)
+
+
+# -- What is done before: the policies are opened, and it is checked whether they can play at all ---------
+
+
+def open_policies(
+    evaluation: Evaluation, home: Path, spec: EnvironmentSpec, stack: ExitStack
+) -> dict[str, EvaluatedPolicy]:
+    """Return the policies by name. home: folder of the document. stack: closes them.
+
+    Raises PolicyError with a policy's name.
+    """
+    policies: dict[str, EvaluatedPolicy] = {}
+    accepts = evaluation.robot.accept_weight_updates
+    for name, source in evaluation.policies.items():
+        place = PolicyPlace.of(source.path, source.server, home, accepts_weight_updates=accepts)
+        with naming(f"policies.{name}"):
+            policies[name] = POLICIES.get(source.kind)(place, spec, evaluation.num_envs)
+        stack.callback(_close, policies[name])
+    return policies
+
+
+def check_robots(
+    evaluation: Evaluation, policies: Mapping[str, EvaluatedPolicy], environment: Environment
+) -> list[str]:
+    """Return what will not work well at a latency.
+
+    Raises UserError when a policy does not fit the environment, or a robot cannot work at a latency.
+    """
+    warnings: list[str] = []
+    task = (evaluation.tasks or environment.spec.tasks)[0]
+    for name, policy in policies.items():
+        view = PolicyView(environment.spec, policy.spec)
+        first = environment.reset(evaluation.first_seed, task, view.wanted)
+        for latency_ms in evaluation.latencies_ms:
+            what = f"policies.{name} at {latency_ms:g} ms"
+            with naming(what):
+                path = NetworkPath(latency_ms / 1e3, evaluation.jitter_ms / 1e3)
+                robot = EmulatedRobot(view, policy.spec, evaluation.robot, task, first=first, path=path)
+            warnings += [f"{what}: {warning}" for warning in robot.warnings]
+    return warnings
+
+
+def _close(policy: EvaluatedPolicy) -> None:
+    with suppress(UserError):  # one that hangs was reported
+        policy.close()

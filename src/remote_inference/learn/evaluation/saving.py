@@ -13,7 +13,6 @@ import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from typing_extensions import Self
@@ -55,9 +54,7 @@ class SavedEpisodes:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.close()
 
     def add(self, result: EpisodeResult, ticks: list[PlayedTick]) -> None:

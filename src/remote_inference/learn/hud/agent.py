@@ -29,9 +29,8 @@ from remote_inference.learn.hud.contract import ACTION, OBSERVATION, HudContract
 
 MAX_STEPS = 520  # of an episode, as HUD's own agent
 
-Ask = Callable[
-    [Mapping[str, Any], bool], Float32Array
-]  # an observation, whether it is the first: a chunk `[H, A]`
+# Called with an observation, and whether it is the first; returns a chunk `[H, A]`.
+Ask = Callable[[Mapping[str, Any], bool], Float32Array]
 
 
 @dataclass(frozen=True)

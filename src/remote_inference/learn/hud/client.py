@@ -9,7 +9,6 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any
 
 import websockets
@@ -48,9 +47,7 @@ class HudControl:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._socket.close()
 
     def call(self, method: str, **params: Any) -> Mapping[str, Any]:
@@ -97,7 +94,7 @@ class HudRobot:
                 )
             except (OSError, websockets.WebSocketException, ValueError) as error:
                 raise HudError(f"{url}: {error}") from error
-            self._read()  # metadata
+            self.observe()  # metadata
             self._send({"claim": token})
             self._opened = opened.pop_all()
         self._frames: NewestFrame | None = None
@@ -105,20 +102,14 @@ class HudRobot:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._opened.close()
         if self._frames is not None:
             self._frames.join(self._timeout_s)
 
-    def observe(self) -> dict[str, Any]:
-        """Return the next observation. Raises HudError when none comes in time, or an error instead."""
-        return self._read()
-
     def follow(self) -> NewestFrame:
         """Read observations in a thread from now on, in real time; `observe` must not be called any more."""
-        self._frames = NewestFrame(self._read)
+        self._frames = NewestFrame(self.observe)
         return self._frames
 
     def act(self, action: Float32Array) -> None:
@@ -129,7 +120,8 @@ class HudRobot:
         """Send a chunk `[H, A]` for an observation, in real time."""
         self._send({"actions": chunk, "obs_index": obs_index})
 
-    def _read(self) -> dict[str, Any]:
+    def observe(self) -> dict[str, Any]:
+        """Return the next observation. Raises HudError when none comes in time, or an error instead."""
         try:
             message = self._socket.recv(self._timeout_s)
         except TimeoutError as error:

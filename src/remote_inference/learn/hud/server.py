@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 import websockets
-from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.asyncio.server import ServerConnection, serve
 
 from remote_inference.base.calls import Calls
 from remote_inference.base.errors import UserError
@@ -73,33 +73,28 @@ class HudServer:
         self, stop: asyncio.Event, announce: Callable[[int], None], port: int, control_port: int
     ) -> None:
         try:
-            await self._listen(announce, stop, port, control_port)
+            async with serve(
+                self._serve_agent,
+                self._host,
+                port,
+                max_size=MAX_FRAME_BYTES,
+                compression=None,
+                ping_interval=None,  # a reset may block an agent's loop for minutes
+            ) as server:
+                self.url = f"ws://{self._host}:{next(iter(server.sockets)).getsockname()[1]}"
+                control = await asyncio.start_server(
+                    self._serve_control, self._host, control_port, limit=MAX_CALL_BYTES
+                )
+                announce(control.sockets[0].getsockname()[1])
+                try:
+                    await stop.wait()
+                finally:
+                    control.close()
         except OSError as error:
             raise UserError(f"cannot listen on {self._host}: {error.strerror or error}") from error
         finally:
             with suppress(asyncio.TimeoutError):  # an earlier call has not returned
                 await asyncio.wait_for(self._run_call(self._environment.close), CLOSE_TIMEOUT_S)
-
-    async def _listen(
-        self, announce: Callable[[int], None], stop: asyncio.Event, port: int, control_port: int
-    ) -> None:
-        async with serve(
-            self._serve_agent,
-            self._host,
-            port,
-            max_size=MAX_FRAME_BYTES,
-            compression=None,
-            ping_interval=None,  # a reset may block an agent's loop for minutes
-        ) as server:
-            self.url = f"ws://{self._host}:{_port_of(server)}"
-            control = await asyncio.start_server(
-                self._serve_control, self._host, control_port, limit=MAX_CALL_BYTES
-            )
-            announce(control.sockets[0].getsockname()[1])
-            try:
-                await stop.wait()
-            finally:
-                control.close()
 
     @property
     def _environment(self) -> HudEnvironment:
@@ -292,10 +287,6 @@ async def _unless(stop: asyncio.Event, work: Awaitable[Result]) -> Result | None
         return working.result()
     working.cancel()
     return None
-
-
-def _port_of(server: Server) -> int:
-    return int(next(iter(server.sockets)).getsockname()[1])
 
 
 async def _send(agent: ServerConnection, frame: Frame) -> None:

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from remote_inference.base.contract.contract import load_contract
 from remote_inference.base.nodes.runtime import run_node
 from remote_inference.base.paths import share_path
-from remote_inference.learn.nodes.environment import EnvironmentNode, Setup
+from remote_inference.learn.nodes.environment import EnvironmentNode, EnvironmentParameters
 
 
 def main(args: list[str] | None = None) -> int:
     """Simulate until a signal; return the exit code."""
-    contract = load_contract(share_path("config", "belt_arm.contract.yaml"))
-    return run_node(partial(EnvironmentNode, "belt_arm", Setup("belt_arm", {}, contract)), args)
+    contract = str(share_path("config", "belt_arm.contract.yaml"))
+    setup = EnvironmentParameters(environment="belt_arm", contract=contract)
+    return run_node(partial(EnvironmentNode, "belt_arm", setup), args)

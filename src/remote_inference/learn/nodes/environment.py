@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from rclpy.node import Node
 
-from remote_inference.base.contract.contract import Contract, load_contract
+from remote_inference.base.contract.contract import load_contract
 from remote_inference.base.nodes.parameters import NodeParameters, declare_parameters
 from remote_inference.base.nodes.runtime import StartupError, run_node
 from remote_inference.base.nodes.timers import TimerSchedule
@@ -73,21 +71,10 @@ class EnvironmentParameters(NodeParameters):
     ] = 10.0
 
 
-@dataclass(frozen=True)
-class Setup:
-    """What a node simulates."""
-
-    environment: str
-    options: Mapping[str, Any]
-    contract: Contract
-    mode: Mode = "real_time"
-    step_timeout_s: float = 10.0
-
-
 class EnvironmentNode(Node):
     """The node around an environment, which has a thread of its own."""
 
-    def __init__(self, name: str = "environment", setup: Setup | None = None) -> None:
+    def __init__(self, name: str = "environment", setup: EnvironmentParameters | None = None) -> None:
         """Make the environment, and begin its first episode.
 
         setup: what to simulate, for nodes that have it instead of parameters. Raises StartupError when the
@@ -97,21 +84,22 @@ class EnvironmentNode(Node):
         self.exit_code: int | None = None
         self.schedule = TimerSchedule()
         if setup is None:
-            setup = _read_setup(declare_parameters(self, EnvironmentParameters))
+            setup = declare_parameters(self, EnvironmentParameters)
         else:
             declare_parameters(self, NodeParameters)  # any other that is given is a mistake
+        options, contract = read_options(setup.options), load_contract(setup.contract)
         self._is_stepped = setup.mode == "stepped"
         try:
             self._environment = run_in_real_time(
                 setup.environment,
-                lambda: make_environment(setup.environment, setup.options),
+                lambda: make_environment(setup.environment, options),
                 Timeouts(step_s=setup.step_timeout_s),
             )
             self._spec = self._environment.spec
-            self._sensors = SimulatedSensors(self, setup.contract, self._spec)
+            self._sensors = SimulatedSensors(self, contract, self._spec)
             self._controllers = SimulatedControllers(
                 self,
-                setup.contract,
+                contract,
                 self._spec,
                 before_command=self._advance_to_now,
                 after_command=self._step_if_commanded,
@@ -222,16 +210,6 @@ class EnvironmentNode(Node):
         response.metric_names = list(metrics.values)
         response.metric_values = [float(value) for value in metrics.values.values()]
         return response
-
-
-def _read_setup(parameters: EnvironmentParameters) -> Setup:
-    return Setup(
-        parameters.environment,
-        read_options(parameters.options),
-        load_contract(parameters.contract),
-        parameters.mode,
-        parameters.step_timeout_s,
-    )
 
 
 def main(args: list[str] | None = None) -> int:

@@ -27,11 +27,9 @@ from remote_inference.base.nodes.runtime import STOP_POLL_S, StartupError, is_st
 from remote_inference.base.nodes.timers import TimerSchedule
 from remote_inference.base.wire import bytes_field
 from remote_inference.learn.environment import EnvError
-from remote_inference.learn.environments.lease_desk import LeaseDesk
 from remote_inference.learn.environments.process_environment import ProcessEnvironment
-from remote_inference.learn.environments.process_frames import spec_to_map
-from remote_inference.learn.environments.slot_pool import CLOSE_S, LEASE_S, Grant, SlotPool
-from remote_inference.learn.environments.slot_touch import Touch
+from remote_inference.learn.environments.process_frames import Touch, spec_to_map
+from remote_inference.learn.environments.slot_pool import CLOSE_S, LEASE_S, Grant, LeaseDesk, SlotPool
 from remote_inference.learn.leases import LeaseError
 from remote_inference.learn.nodes.environment import EnvironmentName, EnvironmentOptions, read_options
 from remote_inference.server.frameworks.openpi import pack
@@ -93,7 +91,7 @@ class HeldAnswers:
             self._held.append(held)
 
     def answer_late(self) -> None:
-        """Answer the requests that have waited long enough."""
+        """Answer the requests that have waited long enough; to be called several times a second."""
         now_s = self._now_s()
         for held in self._held:
             if held.until_s <= now_s:
@@ -101,22 +99,18 @@ class HeldAnswers:
         self._held = [held for held in self._held if not held.is_given]
 
 
-class PoolAnswers:
+class PoolAnswers(HeldAnswers):
     """Answers requests for one pool. For one thread; `give`, which sends a response, is called on any."""
 
     def __init__(self, pool: SlotPool) -> None:
+        super().__init__()
         self._pool, self._desk = pool, LeaseDesk(pool)
-        self._held = HeldAnswers()
-
-    def answer_late(self) -> None:
-        """Answer those that have waited for a while; to be called several times a second."""
-        self._held.answer_late()
 
     def lease(
         self, request: LeaseEnvironments.Request, give: Callable[[LeaseEnvironments.Response], None]
     ) -> None:
         whole = self._desk.lease(request.lease_id, request.holder, request.count)
-        self._held.hold(whole, _describe_lease, LeaseEnvironments.Response(pending=True), give)
+        self.hold(whole, _describe_lease, LeaseEnvironments.Response(pending=True), give)
 
     def renew(self, request: RenewLease.Request, give: Callable[[RenewLease.Response], None]) -> None:
         try:
@@ -129,7 +123,7 @@ class PoolAnswers:
     def release(self, request: ReleaseLease.Request, give: Callable[[ReleaseLease.Response], None]) -> None:
         over = self._desk.release(request.lease_id)
         released = ReleaseLease.Response(success=True, message="released")
-        self._held.hold(over, lambda _: released, ReleaseLease.Response(pending=True), give)
+        self.hold(over, lambda _: released, ReleaseLease.Response(pending=True), give)
 
     def touch(self, request: TouchSlot.Request, give: Callable[[TouchSlot.Response], None]) -> None:
         touch = Touch(
@@ -145,7 +139,7 @@ class PoolAnswers:
             give(TouchSlot.Response(error="lease", message=str(error)))
             return
         describe = partial(_describe_touch, request.slot)
-        self._held.hold(outcome, describe, TouchSlot.Response(pending=True), give)
+        self.hold(outcome, describe, TouchSlot.Response(pending=True), give)
 
 
 def _describe_lease(whole: Future[Grant]) -> LeaseEnvironments.Response:
@@ -208,7 +202,7 @@ class EnvironmentPool(Node):
         self._answers = PoolAnswers(self._pool)
         self._load = ""
         try:
-            self._start_slots()
+            self._start_slots(config.slots)
         except BaseException:
             self.close()
             raise
@@ -227,8 +221,8 @@ class EnvironmentPool(Node):
         except EnvError as error:
             self.get_logger().error(str(error))
 
-    def _start_slots(self) -> None:
-        lease_id, whole = self._pool.lease("the node itself", self._pool.slots)
+    def _start_slots(self, count: int) -> None:
+        lease_id, whole = self._pool.lease("the node itself", count)
         while not whole.done():
             if is_stopping():
                 raise StartupError("it was asked to end")

@@ -37,7 +37,12 @@ from remote_inference.base.policy import (
 from remote_inference.base.wire import SensedStep, WireError, image_to_message, observation_to_message
 from remote_inference.learn.environment import EnvironmentSpec
 from remote_inference.learn.environments.robot_contract import make_robot_contract
-from remote_inference.learn.evaluation.policies import PolicyAnswer, PolicyPlace, ServerLostError
+from remote_inference.learn.evaluation.policies import (
+    EpisodePolicy,
+    PolicyAnswer,
+    PolicyPlace,
+    ServerLostError,
+)
 from remote_inference.msg import Observation, ServerStatus
 from remote_inference.srv import GetStatus
 
@@ -154,13 +159,13 @@ class ServerPolicy:
             raise
         self._free = deque(self._slots)
 
-    def begin(self, seed: int) -> _Episode:
+    def begin(self, seed: int) -> EpisodePolicy:
         """Begin an episode in the calling thread's session. seed: the server draws by each request alone."""
         del seed
         thread = threading.get_ident()
         if thread not in self._of_thread:
             self._of_thread[thread] = self._free.popleft()
-        return _Episode(self._of_thread[thread])
+        return self._of_thread[thread].begin()
 
     def abort(self) -> None:
         self.aborted.set()
@@ -173,25 +178,14 @@ class ServerPolicy:
             raise UserError(f"server {self.server}: found sessions of {', '.join(in_use)} in use")
 
 
-class _Episode:
-    def __init__(self, slot: _Slot) -> None:
-        self._slot = slot
-        self._is_begin = True
-        slot.episode_id += 1
-
-    def answer(self, observation: PolicyObservation, step: int) -> PolicyAnswer:
-        del step
-        is_begin, self._is_begin = self._is_begin, False
-        return self._slot.answer(observation, is_begin=is_begin)
-
-
 class _Slot:
     """A client of the server with one session at a time. One thread asks; any may close."""
 
     def __init__(self, policy: ServerPolicy, namespace: str) -> None:
         self.namespace = namespace
-        self.episode_id = 0
         self._policy = policy
+        self._episode_id = 0
+        self._is_begin = False  # of the episode: it was not asked yet
         self._client = OperatorClient("evaluator", namespace)
         self._session: ServerSession | None = None
         self._is_open = False
@@ -208,8 +202,14 @@ class _Slot:
             raise PolicyError(f"server {server}: {problem}")
         return read_spec(status, self._policy.environment)
 
-    def answer(self, observation: PolicyObservation, *, is_begin: bool) -> PolicyAnswer:
+    def begin(self) -> EpisodePolicy:
+        """Begin an episode; the one before is over."""
+        self._episode_id, self._is_begin = self._episode_id + 1, True
+        return EpisodePolicy(self._answer)
+
+    def _answer(self, observation: PolicyObservation, _: int) -> PolicyAnswer:
         """Return the chunk. Raises PolicyError when the server has none, ServerLostError without one."""
+        is_begin, self._is_begin = self._is_begin, False
         with self._in_use:
             wait_s = self._require_session(observation.task) if is_begin else 0.0
             return replace(self._ask(observation, is_begin), session_wait_s=wait_s)
@@ -257,7 +257,7 @@ class _Slot:
             session_id="",  # these three are the session's
             session_epoch=0,
             seq_id=0,
-            episode_id=self.episode_id,
+            episode_id=self._episode_id,
             episode_start=is_begin,
             client_mono_ns=time.monotonic_ns(),
             task=observation.task,

@@ -16,7 +16,6 @@ from rclpy.publisher import Publisher
 from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import Header
 
-from remote_inference.base.contract.commands.sink import CommandSink
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.image_source import BY_COLOUR, COMPRESSED_IMAGE, RAW, ImageSource
 from remote_inference.base.contract.state_source import JOINT_STATE
@@ -66,7 +65,9 @@ class SimulatedControllers:
                 raise EnvError(
                     f"{spec.name}: {sink.destination}: no simulated controller takes a {sink.type}"
                 ) from None
-            self._subscribe(sink, reader, spec)
+            places = [spec.actions.names.index(name) for name in sink.names]
+            take = partial(self._on_command, sink.topic, reader, places)
+            node.create_subscription(reader.message_type, sink.topic, take, COMMAND_QOS)
 
     @property
     def have_all_commanded(self) -> bool:
@@ -80,11 +81,6 @@ class SimulatedControllers:
 
     def begin_tick(self) -> None:
         self._waiting = self._topics
-
-    def _subscribe(self, sink: CommandSink, reader: CommandReader, spec: EnvironmentSpec) -> None:
-        places = [spec.actions.names.index(name) for name in sink.names]
-        take = partial(self._on_command, sink.topic, reader, places)
-        self._node.create_subscription(reader.message_type, sink.topic, take, COMMAND_QOS)
 
     def _on_command(self, topic: str, reader: CommandReader, places: list[int], message: Any) -> None:
         try:

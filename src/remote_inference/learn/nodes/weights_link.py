@@ -40,7 +40,7 @@ from remote_inference.learn.weights.fragment_link import (
     FragmentKind,
     FragmentLink,
 )
-from remote_inference.learn.weights.links import LinkClosedError
+from remote_inference.learn.weights.frames import LinkClosedError
 from remote_inference.msg import WeightsFragment
 from remote_inference.srv import OpenWeightsLink
 
@@ -52,14 +52,7 @@ TRAINER_NODE = "weights_trainer"  # begin of the names of the nodes that send th
 
 
 def to_message(fragment: Fragment) -> WeightsFragment:
-    return WeightsFragment(
-        link_id=fragment.link_id,
-        kind=int(fragment.kind),
-        seq=fragment.seq,
-        offset=fragment.offset,
-        size=fragment.size,
-        data=fragment.data,
-    )
+    return WeightsFragment(**(vars(fragment) | {"kind": int(fragment.kind)}))
 
 
 def from_message(message: WeightsFragment) -> Fragment:

@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from remote_inference.bags.storage.bag import OnProgress, no_progress
 from remote_inference.bags.storage.bag_records import BagError
 from remote_inference.bags.timeline.robot_bag import FloatArray, RobotBag
 from remote_inference.base.errors import UserError
-from remote_inference.base.exchange import Chunk, SessionOffer
+from remote_inference.base.exchange import SessionOffer
 from remote_inference.base.policy import Float32Array
 from remote_inference.base.wire import WireError, chunk_from_message
 from remote_inference.base.wire.arrays import read_message
@@ -80,17 +79,14 @@ class ErrorSums:
             return
         with np.errstate(over="ignore", invalid="ignore"):
             errors = np.abs(np.asarray(predicted, np.float64) - np.asarray(expected, np.float64))
-            self._sum_up(places, errors)
-
-    def _sum_up(self, places: NDArray[np.intp], errors: FloatArray) -> None:
-        self._rows[places] += 1
-        self._absolute[places] += errors
-        self._square += (errors**2).sum(axis=0)
-        self._largest = np.maximum(self._largest, errors.max(axis=0))
-        counted = np.clip(np.nan_to_num(errors, nan=LARGEST), SMALLEST, LARGEST)
-        classes = (np.log(counted / SMALLEST) / np.log(RATIO)).astype(np.intp)
-        for joint in range(errors.shape[1]):
-            self._classes[joint] += np.bincount(classes[:, joint], minlength=CLASSES)
+            self._rows[places] += 1
+            self._absolute[places] += errors
+            self._square += (errors**2).sum(axis=0)
+            self._largest = np.maximum(self._largest, errors.max(axis=0))
+            counted = np.clip(np.nan_to_num(errors, nan=LARGEST), SMALLEST, LARGEST)
+            classes = (np.log(counted / SMALLEST) / np.log(RATIO)).astype(np.intp)
+            for joint in range(errors.shape[1]):
+                self._classes[joint] += np.bincount(classes[:, joint], minlength=CLASSES)
 
     def mean_abs(self, rows: int) -> FloatArray:
         """Return the mean absolute errors `[action_dim]` of the first rows of the chunks; NaN without any."""
@@ -239,9 +235,8 @@ class _Run:
         contract = robot.require_contract()
         self._names = contract.actions.names
         self._units = contract.action_units
-        self._is_relative = (
-            contract.actions.is_relative
-        )  # actions of chunks are offsets, executed ones are targets
+        # Actions of chunks are offsets then, executed ones are targets.
+        self._is_relative = contract.actions.is_relative
         self._answerer = answerer
         units = [contract.actions.unit(name) for name in self._names]
         rows = answerer.policy.chunk_size
@@ -303,7 +298,10 @@ class _Run:
         found = self._found
         self._require(f"chunk {chunk.seq_id}", chunk.robot.shape[1], self._units.policy_dim)
         found.compared_chunks += 1
-        found.identical_chunks += _is_identical(answer, chunk)
+        found.identical_chunks += all(
+            mine.tobytes() == theirs.tobytes()
+            for mine, theirs in ((answer.robot, chunk.robot), (answer.model, chunk.model))
+        )
         found.recorded_policies.add(chunk.policy_version)
         found.same_policy_chunks += chunk.policy_version == found.policy.fingerprint
         rows = min(len(answer.robot), len(chunk.robot))
@@ -332,10 +330,3 @@ class _Run:
             rows = self._units.to_robot(one.payload.robot)
             self._found.executed.add(one.places, rows[one.places], one.actions)
             self._found.excerpt.add(one, rows)
-
-
-def _is_identical(answer: Answer, chunk: Chunk) -> bool:
-    return all(
-        found.tobytes() == recorded.tobytes()
-        for found, recorded in ((answer.robot, chunk.robot), (answer.model, chunk.model))
-    )

@@ -83,7 +83,7 @@ class Report:
             f"{one.policy.source}: {one.with_prefix} requests continue a chunk in the model space of another "
             f"policy ({', '.join(sorted(one.recorded_policies))}): the answers may suffer"
             for one in self.evaluations
-            if one.with_prefix and one.policy.uses_prefix and _is_another(one)
+            if one.with_prefix and one.policy.uses_prefix and one.recorded_policies - {one.policy.fingerprint}
         ]
 
     @property
@@ -117,10 +117,6 @@ class Report:
                     f"{evaluation.policy.source}: {joint.name}: mean absolute error {joint.mean_abs:.4g} "
                     f"{joint.unit}, expected {min(bounds):g} at most"
                 )
-
-
-def _is_another(evaluation: Evaluation) -> bool:
-    return bool(evaluation.recorded_policies - {evaluation.policy.fingerprint})
 
 
 def _to_json(evaluation: Evaluation) -> dict[str, Any]:

@@ -15,14 +15,13 @@ from remote_inference.learn.rollouts.group import (
     find_advantages,
 )
 from remote_inference.learn.rollouts.pool import RolloutError, RolloutPool
-from remote_inference.learn.rollouts.transport import LeasedSlots, LocalTransport, Transport
+from remote_inference.learn.rollouts.transport import LocalTransport, Transport
 
 __all__ = [
     "BlockingRolloutPool",
     "Curriculum",
     "Group",
     "GroupPolicy",
-    "LeasedSlots",
     "LocalPolicy",
     "LocalTransport",
     "RolloutError",

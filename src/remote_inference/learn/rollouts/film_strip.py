@@ -1,43 +1,90 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A group as one picture: a row per rollout, its frames from the first to the last."""
+"""Film strips: pictures of an episode at equal distances, to see why it failed, or of a group's rollouts."""
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFont
 
-from remote_inference.learn.environment import FeatureKind
+from remote_inference.learn.environment import (
+    Environment,
+    EnvironmentObservation,
+    EnvironmentSpec,
+    FeatureKind,
+)
 from remote_inference.learn.rollouts.group import Group, Trajectory
 
-FRAMES = 8  # of each rollout
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
+
+FRAMES = 8  # of each episode
 _FRAME_HEIGHT, _LABEL_WIDTH, _GAP = 108, 190, 3  # px
 _SUCCESS, _FAILURE, _INK, _PAPER = (0, 120, 80), (190, 60, 40), (30, 30, 30), (255, 255, 255)
+
+
+class Film:
+    """The pictures of one episode, as few as a strip shows."""
+
+    def __init__(self, environment: Environment, wanted: tuple[str, ...], limit_steps: int) -> None:
+        """wanted: features that the policy sees; without a camera among them, the environment renders."""
+        self._environment = environment
+        self._camera = _first_camera(environment.spec, wanted)
+        self._stride = max(1, -(-limit_steps // (FRAMES - 1)))
+        self._frames: list[NDArray[np.uint8]] = []
+        self._last: EnvironmentObservation | None = None
+
+    def note(self, steps: int, observation: EnvironmentObservation) -> None:
+        """Keep the picture after a number of steps, if the strip shows it."""
+        self._last = observation
+        if steps % self._stride == 0:
+            self._frames.append(self._picture(observation))
+
+    def finish(self) -> list[NDArray[np.uint8]]:
+        """Return the pictures, with the episode's last one."""
+        if self._last is not None and len(self._frames) < FRAMES:
+            self._frames.append(self._picture(self._last))
+        return self._frames
+
+    def _picture(self, observation: EnvironmentObservation) -> NDArray[np.uint8]:
+        if self._camera is None:
+            return self._environment.render()
+        picture: NDArray[np.uint8] = observation.values[self._camera]
+        return picture
+
+
+def to_png(frames: list[NDArray[np.uint8]]) -> bytes:
+    """Return frames side by side, as a file's content."""
+    content = io.BytesIO()
+    _join(frames).save(content, "PNG")
+    return content.getvalue()
 
 
 def find_camera(group: Group) -> str | None:
     """Return the first camera whose images the group has kept; None without one."""
     shown = [one.observations[0].values for one in group.trajectories if one.observations]
-    features = group.environment.features
-    return next((name for name in (shown or [{}])[0] if features[name].kind is FeatureKind.RGB), None)
+    return _first_camera(group.environment, (shown or [{}])[0])
 
 
 def draw_film_strip(group: Group, camera: str, path: Path) -> None:
     """Write a picture, in the format of the name's ending, of the rollouts as a camera has seen them."""
-    rows = [_pick(one, camera) for one in group.trajectories]
-    height, width, _ = rows[0][0].shape
-    size = (round(width * _FRAME_HEIGHT / height), _FRAME_HEIGHT)
-    sheet = Image.new("RGB", (_LABEL_WIDTH + FRAMES * (size[0] + _GAP), len(rows) * (size[1] + _GAP)), _PAPER)
+    from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415  needed for strips alone
+
+    strips = [_join(_pick(one, camera)) for one in group.trajectories]
+    width, height = strips[0].size
+    sheet = Image.new("RGB", (_LABEL_WIDTH + width + _GAP, len(strips) * (height + _GAP)), _PAPER)
     pen = ImageDraw.Draw(sheet)
     font = ImageFont.load_default(14)
     advantages = group.advantages
-    for number, (one, frames) in enumerate(zip(group.trajectories, rows, strict=True)):
-        top = number * (size[1] + _GAP)
+    for number, (one, strip) in enumerate(zip(group.trajectories, strips, strict=True)):
+        top = number * (height + _GAP)
         colour = _SUCCESS if one.is_success else _FAILURE
-        pen.rectangle((0, top, 6, top + size[1]), fill=colour)
+        pen.rectangle((0, top, 6, top + height), fill=colour)
         outcome = "success" if one.is_success else "no success"
         lines = (
             f"rollout {number}, slot {one.slot}",
@@ -46,10 +93,13 @@ def draw_film_strip(group: Group, camera: str, path: Path) -> None:
             f"advantage {advantages[number]:+.2f}",
         )
         pen.multiline_text((16, top + 14), "\n".join(lines), fill=_INK, font=font, spacing=6)
-        for place, frame in enumerate(frames):
-            image = Image.fromarray(frame).resize(size, Image.Resampling.LANCZOS)
-            sheet.paste(image, (_LABEL_WIDTH + place * (size[0] + _GAP), top))
+        sheet.paste(strip, (_LABEL_WIDTH, top))
     sheet.save(path)
+
+
+def _first_camera(environment: EnvironmentSpec, names: Iterable[str]) -> str | None:
+    """Return the first of these features that is a camera; None without one."""
+    return next((name for name in names if environment.features[name].kind is FeatureKind.RGB), None)
 
 
 def _pick(one: Trajectory, camera: str) -> list[NDArray[np.uint8]]:
@@ -57,3 +107,16 @@ def _pick(one: Trajectory, camera: str) -> list[NDArray[np.uint8]]:
     shown = one.observations or ()
     places = np.linspace(0, len(shown) - 1, FRAMES).round().astype(int)
     return [shown[place].values[camera] for place in places]
+
+
+def _join(frames: list[NDArray[np.uint8]]) -> Picture:
+    """Return frames side by side."""
+    from PIL import Image  # noqa: PLC0415  needed for strips alone
+
+    height, width, _ = frames[0].shape
+    size = (max(1, round(width * _FRAME_HEIGHT / height)), _FRAME_HEIGHT)
+    strip = Image.new("RGB", (len(frames) * (size[0] + _GAP) - _GAP, size[1]), _PAPER)
+    for place, frame in enumerate(frames):
+        image = Image.fromarray(frame).resize(size, Image.Resampling.LANCZOS)
+        strip.paste(image, (place * (size[0] + _GAP), 0))
+    return strip

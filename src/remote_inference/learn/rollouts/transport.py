@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from remote_inference.learn.environment import EnvironmentObservation, EnvironmentSpec, Metrics, Step
 from remote_inference.learn.environments.policy_view import Actions
 from remote_inference.learn.environments.process_environment import ProcessEnvironment
+from remote_inference.learn.environments.process_frames import Touch
 from remote_inference.learn.environments.runners import Timeouts
 from remote_inference.learn.environments.slot_pool import Grant, SlotPool
-from remote_inference.learn.environments.slot_touch import Touch
 
 
 class LeasedSlots(ABC):

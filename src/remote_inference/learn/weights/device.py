@@ -232,9 +232,5 @@ def _begin_copy(spec: TensorSpec, tensor: torch.Tensor) -> Callable[[], Bits]:
 
 def _as_kept(tensor: torch.Tensor, spec: TensorSpec, *, copy: bool) -> torch.Tensor:
     """Return a tensor's bits in its receiver's type, where it lies."""
-    return to_integers(tensor.detach().to(_type_of(spec), copy=copy).contiguous())
-
-
-def _type_of(spec: TensorSpec) -> torch.dtype:
-    found: torch.dtype = getattr(torch, spec.dtype.name)
-    return found
+    dtype: torch.dtype = getattr(torch, spec.dtype.name)
+    return to_integers(tensor.detach().to(dtype, copy=copy).contiguous())

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from remote_inference.base.documents.problems import show_value
-from remote_inference.learn.weights.frames import MAX_FRAME_BYTES
-from remote_inference.learn.weights.links import Link, LinkClosedError
+from remote_inference.learn.weights.frames import MAX_FRAME_BYTES, Link, LinkClosedError
 
 PROTOCOL = 1
 FRAGMENT_BYTES = 256 << 10  # one fits into the shared memory that Fast DDS has by default
@@ -203,12 +202,10 @@ class FragmentLink:
         """Handle a message of the other end. Returns at once."""
         self._received_s, self._lease_s = self._now_s(), LEASE_S
         if fragment.kind is not FragmentKind.DATA:
-            self._note_taken(fragment.seq)
+            self._note_control(fragment)
         match fragment.kind:
             case FragmentKind.PING:
                 self._publish_control(FragmentKind.PONG)
-            case FragmentKind.PONG:
-                self._note_answer()
             case FragmentKind.DATA:
                 self._keep(fragment)
             case FragmentKind.CLOSE:
@@ -225,14 +222,10 @@ class FragmentLink:
 
     # -- inside --------------------------------------------------------------------------------------------
 
-    def _note_answer(self) -> None:
+    def _note_control(self, fragment: Fragment) -> None:
         with self._changed:
-            self._is_answered = True
-            self._changed.notify_all()
-
-    def _note_taken(self, count: int) -> None:
-        with self._changed:
-            self._read_there = max(self._read_there, min(count, self._sent))
+            self._read_there = max(self._read_there, min(fragment.seq, self._sent))
+            self._is_answered = self._is_answered or fragment.kind is FragmentKind.PONG
             self._changed.notify_all()
 
     def _keep(self, piece: Fragment) -> None:

@@ -180,9 +180,8 @@ class Ledger:
             state[spec.name] = kept
             digest += entries_digest(spec, None, self._snapshots.read(kept, 0, spec.count))
         self._newest = Snapshot(version, digest % MODULUS, state)
-        self._history: list[
-            tuple[Update, int]
-        ] = []  # patches in a row up to the newest state, with their bytes
+        # Patches in a row up to the newest state, with their bytes.
+        self._history: list[tuple[Update, int]] = []
         self._lock = threading.Lock()
 
     @property
@@ -227,10 +226,8 @@ class Ledger:
         if not wants_all and digest == newest.digest:
             return Update(self._header("patch", newest, (version, digest), []), lambda: ())
         known = {update.header.base_digest: update for update in history}
-        if (
-            not wants_all and digest in known
-        ):  # by another name, maybe: a server counts from what it has loaded
-            update = known[digest]
+        if not wants_all and digest in known:
+            update = known[digest]  # by another name, maybe: a server counts from what it has loaded
             return replace(update, header=replace(update.header, base_version=version))
         return Update(
             self._header("bucket", newest, None, self._config.bucket_dtype), lambda: self._fill(newest.state)

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
-from remote_inference.learn.weights.frames import Applied, Refused
-from remote_inference.learn.weights.links import Link
+from remote_inference.learn.weights.frames import Applied, Link, Refused
 from remote_inference.learn.weights.reasons import WeightsError
 from remote_inference.learn.weights.receiver import WeightReceiver
 from remote_inference.learn.weights.syncer import ReceiverPump

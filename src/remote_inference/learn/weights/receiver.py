@@ -23,6 +23,7 @@ from remote_inference.learn.weights.frames import (
     Frame,
     Header,
     Kind,
+    Link,
     Refused,
     Welcome,
     check_header,
@@ -34,7 +35,6 @@ from remote_inference.learn.weights.frames import (
     read_part,
     sender_of,
 )
-from remote_inference.learn.weights.links import Link
 from remote_inference.learn.weights.reasons import Reason, WeightsError
 from remote_inference.learn.weights.served import ServedTensors
 from remote_inference.learn.weights.tensors import (
@@ -250,10 +250,15 @@ class WeightReceiver:
         if frame.kind not in ACCEPTED[self.state]:
             text = f"found {frame.kind.name.lower()}, while the server waits for {self.state.value}"
             raise WeightsError(Reason.ORDER, text)
-        if frame.kind is Kind.HELLO:
-            self._greet(peer)
-        else:
-            _HANDLERS[frame.kind](self, frame)
+        match frame.kind:
+            case Kind.HELLO:
+                self._greet(peer)
+            case Kind.UPDATE:
+                self._on_update(frame)
+            case Kind.PART:
+                self._on_part(frame)
+            case Kind.RELEASE:
+                self._trainer, self._staging = None, None
 
     def _check_trainer(self, peer: Peer, kind: Kind) -> None:
         """Raise WeightsError for a frame of any but the trainer that has claimed this server."""
@@ -277,9 +282,6 @@ class WeightReceiver:
             self._refuse(self._trainer, WeightsError(Reason.CLAIMED, found))
         self._trainer, self._staging, self._skips_parts, self._at_work = peer, None, False, 0
         self._put(Answer(peer.link, pack_welcome(peer.sender, Welcome(version, digest, self.table, highest))))
-
-    def _on_release(self, _: Frame) -> None:
-        self._trainer, self._staging = None, None
 
     def _on_update(self, frame: Frame) -> None:
         header = read_header(frame)
@@ -409,10 +411,3 @@ class WeightReceiver:
                 text = f"the server has gone back to {self.version} meanwhile"
                 self._refuse_prepared(prepared, Reason.BASE, text)
             return self.version
-
-
-_HANDLERS: Mapping[Kind, Callable[[WeightReceiver, Frame], None]] = {
-    Kind.UPDATE: WeightReceiver._on_update,
-    Kind.PART: WeightReceiver._on_part,
-    Kind.RELEASE: WeightReceiver._on_release,
-}

@@ -10,12 +10,15 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from remote_inference.learn.weights.frames import (
     SENDER_BYTES,
     Frame,
     Kind,
+    Link,
+    LinkClosedError,
     Welcome,
     pack_frame,
     pack_header,
@@ -26,7 +29,6 @@ from remote_inference.learn.weights.frames import (
     read_welcome,
 )
 from remote_inference.learn.weights.ledger import Built, Ledger, SenderConfig, Update
-from remote_inference.learn.weights.links import Link, LinkClosedError
 from remote_inference.learn.weights.reasons import Reason, WeightsError
 from remote_inference.learn.weights.tensors import Table, Tensors, find_difference
 
@@ -196,10 +198,8 @@ class Feed:
 
     def _check_for_refusal(self, version: int) -> None:
         """Raise what the server has refused already: the rest need not be sent."""
-        try:
+        with suppress(TimeoutError):
             self._raise_refusal(read_frame(self._require_link().receive(0.0)), version)
-        except TimeoutError:
-            return
 
     def _await(self, kind: Kind, version: int) -> Frame:
         """Return the server's answer of a kind. Raises WeightsError for a refusal, TimeoutError."""
@@ -233,10 +233,8 @@ class Feed:
         return self._link
 
     def _release_server(self) -> None:
-        try:
+        with suppress(WeightsError, TimeoutError):  # the server has gone
             self._require_link().send(pack_frame(Kind.RELEASE, self._sender), self._answer_s)
-        except (WeightsError, TimeoutError):
-            return  # the server has gone
 
     def _drop_link(self) -> None:
         if self._link is not None:

@@ -17,8 +17,7 @@ import struct
 import time
 from pathlib import Path
 
-from remote_inference.learn.weights.frames import MAX_FRAME_BYTES
-from remote_inference.learn.weights.links import LinkClosedError
+from remote_inference.learn.weights.frames import MAX_FRAME_BYTES, LinkClosedError
 
 SLOTS = 4
 SLOT_BYTES = 1 << 20
@@ -37,9 +36,8 @@ class SharedMemoryLink:
         """Exchange the memories. Raises LinkClosedError and TimeoutError when the other end does not."""
         self._connection: socket.socket | None = connection
         self._free = list(range(SLOTS))
-        self._unread: list[
-            tuple[int, int, int]
-        ] = []  # slot, bytes, bytes left: came while a slot was awaited
+        # Slot, bytes, bytes left: came while a slot was awaited.
+        self._unread: list[tuple[int, int, int]] = []
         self._frame = bytearray()
         try:
             own = _make_memory()

@@ -8,8 +8,8 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 
+from remote_inference.learn.weights.frames import Link, LinkClosedError
 from remote_inference.learn.weights.ledger import Built, SenderConfig
-from remote_inference.learn.weights.links import Link, LinkClosedError
 from remote_inference.learn.weights.reasons import Reason, WeightsError
 from remote_inference.learn.weights.receiver import ReceiverLimits, WeightReceiver
 from remote_inference.learn.weights.sender import Connect, WeightSender

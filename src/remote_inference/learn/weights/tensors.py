@@ -235,7 +235,8 @@ def copy_as(tensor: Any, spec: TensorSpec) -> Bits:
     Raises what `require_kind` raises.
     """
     source = require_kind(tensor, spec)
-    plain = np.ascontiguousarray(tensor) if isinstance(tensor, np.ndarray) else _on_cpu(tensor)
+    is_numpy = isinstance(tensor, np.ndarray)
+    plain = np.ascontiguousarray(tensor) if is_numpy else tensor.detach().to(device="cpu").contiguous()
     bits = convert(view_one(spec.name, plain), source, spec.dtype)
     return bits.copy() if source == spec.dtype else bits
 
@@ -293,10 +294,6 @@ def _dtype_name(tensor: Any) -> str:
     if isinstance(tensor, np.ndarray):
         return str(tensor.dtype.name if tensor.dtype.isnative else tensor.dtype)
     return str(getattr(tensor, "dtype", type(tensor).__name__)).removeprefix("torch.")
-
-
-def _on_cpu(tensor: Any) -> Any:
-    return tensor.detach().to(device="cpu").contiguous()
 
 
 # -- The digest of a state of weights: 64 bits, a sum over all entries, so that it follows from the one before

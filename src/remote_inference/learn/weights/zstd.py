@@ -16,9 +16,8 @@ else:
     from backports import zstd
 
 _LEVEL = 1  # values of trained weights hardly shrink further at any level
-_WINDOW: Mapping[int, int] = {
-    zstd.DecompressionParameter.window_log_max: 24
-}  # 16 MiB: all that a frame may ask of the memory
+# 16 MiB: all that a frame may ask of the memory.
+_WINDOW: Mapping[int, int] = {zstd.DecompressionParameter.window_log_max: 24}
 
 
 class Zstd:

@@ -187,16 +187,16 @@ class Actuation:
                 self._goals.append(client)
         outlets = [(sink, publisher) for sink, publisher, _ in self._commands]
         managers = ManagerWatch(node, contract, node.get_namespace())
-        self._controllers = ControllerWatch(node, outlets, managers.find_inactive)
+        self.controllers = ControllerWatch(node, outlets, managers.find_inactive)
         if outlets:
-            check = ControllerCheck(node, contract, lambda: self._controllers.takers, mistrust)
+            check = ControllerCheck(node, contract, lambda: self.controllers.takers, mistrust)
             schedule.every(MANAGERS_PERIOD_S, managers.poll)
             schedule.every(CHECK_PERIOD_S, check.poll)
         self._unsubscribed: tuple[str, ...] = ()  # destinations of commands that no controller hears
         self._executor_staleness = ExecutorStaleness(time.monotonic_ns())
         self._executor_runs = True  # else a tick must not wait for it
-        schedule.every(STALENESS_PERIOD_S, self._update_staleness)
-        self._heart = Heart(node, Heartbeat(contract.period_s, config.watchdog_timeout_s), pause)
+        schedule.every(STALENESS_PERIOD_S, lambda: self._executor_staleness.update(time.monotonic_ns()))
+        self.heart = Heart(node, Heartbeat(contract.period_s, config.watchdog_timeout_s), pause)
         self._played = 0  # ticks; one that fails has its number, too, as in the journal
         self.loop = ControlLoop(contract.period_s, self._tick)
 
@@ -204,11 +204,6 @@ class Actuation:
     def command_publishers(self) -> list[Publisher]:
         """The publishers of commands by topic."""
         return [publisher for _, publisher, _ in self._commands]
-
-    @property
-    def heart_publisher(self) -> Publisher:
-        """The publisher of the heartbeat."""
-        return self._heart.publisher
 
     @property
     def heard_ns(self) -> int:
@@ -223,21 +218,13 @@ class Actuation:
     @property
     def absent(self) -> dict[str, str]:
         """Why controllers that subscribe to a command do not hear it, in words by its topic."""
-        reasons = {sink.topic: self._controllers.why_absent(sink.topic) for sink, _, _ in self._commands}
+        reasons = {sink.topic: self.controllers.why_absent(sink.topic) for sink, _, _ in self._commands}
         return {topic: reason for topic, reason in reasons.items() if reason}
 
     @property
     def goals(self) -> dict[str, str]:
         """What became of the goals of each action server, in words. Any thread may read it."""
         return {client.name: client.gate.summary() for client in self._goals}
-
-    def update_controllers(self) -> None:
-        """Find out which subscribers of the commands are observers. Not for the control thread."""
-        self._controllers.update()
-
-    def start(self) -> None:
-        """Start the control thread."""
-        self.loop.start()
 
     def halt(self, wait: Callable[[float], None]) -> None:
         """Wait until a halted robot has got its stops, end the control thread and tell the watchdog.
@@ -254,7 +241,7 @@ class Actuation:
                     self._tick(time.monotonic_ns())
             wait(self._contract.period_s)  # for stop commands: silence may not stop the robot
         has_ended = self.loop.stop()
-        self._heart.end(stopped=has_ended and playback.finished and not self._failed_outlets)
+        self.heart.end(stopped=has_ended and playback.finished and not self._failed_outlets)
 
     def close(self) -> None:
         """End the clients of action servers, which keep their last goals. For the executor's thread."""
@@ -275,9 +262,6 @@ class Actuation:
         if news := self._executed.take_news():
             self._logger.warning(news)
 
-    def _update_staleness(self) -> None:
-        self._executor_staleness.update(time.monotonic_ns())
-
     # -- control thread ------------------------------------------------------------------------------------
 
     def _tick(self, now_ns: int) -> None:
@@ -286,8 +270,8 @@ class Actuation:
             self._samples.append(TickSample(seen, seen.arrivals, tick_ns=now_ns))
         # In each tick: the first command that a controller hears must be the start of the next tick's step.
         absent = [client.name for client in self._goals if not client.gate.is_subscribed()]
-        self._unsubscribed = (*self._controllers.unsubscribed(), *absent)
-        self._heart.check_silence(now_ns)
+        self._unsubscribed = (*self.controllers.unsubscribed(), *absent)
+        self.heart.check_silence(now_ns)
         for left in reversed(range(TRIES)):
             if self._play(now_ns, is_last_try=not left):
                 return
@@ -308,7 +292,7 @@ class Actuation:
             return self._withhold(index, tick, stood_ns)
         commands = bool(outbox) or (tick.goal is not None and bool(self._goals))
         if commands:
-            self._heart.announce(now_ns, index)
+            self.heart.announce(now_ns, index)
         for client in self._goals:
             client.gate.command(tick.goal, now_ns)
         for publisher, message in outbox:
@@ -316,8 +300,8 @@ class Actuation:
         self._failed_outlets += failure is not None
         if failure is not None:
             raise failure
-        self._heart.check_silence(time.monotonic_ns())  # the tick may have stood still without a command
-        self._heart.beat(now_ns, index, commanding=commands or (tick.in_force and not tick.shadow))
+        self.heart.check_silence(time.monotonic_ns())  # the tick may have stood still without a command
+        self.heart.beat(now_ns, index, commanding=commands or (tick.in_force and not tick.shadow))
         episode_id = tick.queued.source.episode_id if tick.queued else self._engine.episode.id
         self._executed.append(ExecutedTick(index, stamp_ns, episode_id, tick))
         return True
@@ -343,7 +327,7 @@ class Actuation:
     def _withhold(self, index: int, tick: Tick, stood_ns: int) -> bool:
         """Send no command of a tick in which the process stood still: what was commanded before goes on."""
         now_ns = time.monotonic_ns()
-        self._heart.check_silence(now_ns)
+        self.heart.check_silence(now_ns)
         is_hold = tick.source is CommandSource.HOLD
         self._engine.take_back_command(not is_hold)
         self._logger.warning(
@@ -351,7 +335,7 @@ class Actuation:
             throttle_duration_sec=WARNING_PERIOD_S,
         )
         if not is_hold:
-            self._heart.withhold(now_ns, index)
+            self.heart.withhold(now_ns, index)
         return not is_hold
 
 

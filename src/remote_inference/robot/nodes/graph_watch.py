@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -107,7 +106,7 @@ class TopicWatch:
         if not publishers:
             return f"no publisher, {consequence}"
         problem = find_mismatch(
-            publishers, kind, lambda offered: qos_check_compatible(offered, qos), PUBLISHED
+            publishers, kind, lambda offered: qos_check_compatible(offered, qos), "published"
         )
         return problem or f"a publisher is there, but nothing has arrived; {consequence}"
 
@@ -119,7 +118,7 @@ class TopicWatch:
         subscribers = self._node.get_subscriptions_info_by_topic(self._node.resolve_topic_name(sink.topic))
         namespace = self._node.get_namespace()
         controllers = [info for info in subscribers if is_controller(full_name(info), sink, namespace)]
-        problem = controllers and find_mismatch(controllers, sink.type, check_command_qos, SUBSCRIBED)
+        problem = controllers and find_mismatch(controllers, sink.type, check_command_qos, "subscribed")
         observers = sorted({full_name(info) for info in subscribers})
         missing = "no controller subscribes"
         if observers:
@@ -127,33 +126,21 @@ class TopicWatch:
         return f"{problem or missing}, the arm does not follow"
 
 
-@dataclass(frozen=True)
-class Phrases:
-    """The words for a mismatch with publishers or with subscribers."""
-
-    other_type: str
-    other_qos: str
-
-
-PUBLISHED = Phrases("published as", "published with a QoS that does not match")
-SUBSCRIBED = Phrases("subscribed as", "subscribed with a QoS that does not match")
-
-
 def find_mismatch(
     endpoints: Sequence[Any],
     kind: str,
     check: Callable[[QoSProfile], tuple[QoSCompatibility, str]],
-    phrases: Phrases,
+    verb: str,
 ) -> str:
     """Return why none of these endpoints matches ours, or an empty string when one does.
 
-    check: whether an endpoint's QoS matches ours.
+    check: whether an endpoint's QoS matches ours. verb: what they have done, published or subscribed.
     """
     if found := find_other_type(endpoints, kind):
-        return f"{phrases.other_type} {found}"
+        return f"{verb} as {found}"
     reasons = [check(endpoint.qos_profile) for endpoint in endpoints if endpoint.topic_type == kind]
     if all(compatible == QoSCompatibility.ERROR for compatible, _ in reasons):
-        return f"{phrases.other_qos}: {reasons[0][1].strip()}"
+        return f"{verb} with a QoS that does not match: {reasons[0][1].strip()}"
     return ""
 
 
@@ -203,7 +190,7 @@ class GraphWatch:
         """max_offline_s: after which `cut_off` names a node behind a dead link."""
         self._node = node
         self._engine = engine
-        self._presence = Presence(node)
+        self.presence = Presence(node)
         self._topics = TopicWatch(node, contract)
         self._lost = LostPublishers(int(max_offline_s * 1e9))
         self._is_resume_explained = False
@@ -217,10 +204,6 @@ class GraphWatch:
     def cut_off(self) -> str:
         """The node that this process has been cut off from for too long, empty when there is none."""
         return self._lost.find_cut_off(time.monotonic_ns())
-
-    def expect_server(self) -> None:
-        """Count only endpoints of a server that appear after this call."""
-        self._presence.expect()
 
     def update(
         self,
@@ -244,9 +227,9 @@ class GraphWatch:
         self._explain_resume()
         effects: list[Effect] = []
         if not handshake.established:
-            effects += engine.take_rival(self._presence.has_duplicate(), time.monotonic_ns())
+            effects += engine.take_rival(self.presence.has_duplicate(), time.monotonic_ns())
         if handshake.session is not None:
-            effects += engine.take_presence(self._presence.check(handshake.server), time.monotonic_ns())
+            effects += engine.take_presence(self.presence.check(handshake.server), time.monotonic_ns())
         return effects
 
     def publishers_of(self, topic: str) -> list[str]:

@@ -130,7 +130,7 @@ class RemoteInference(RobotNode):
         self._create_entities()
         self._worker = threading.Thread(target=self._run_worker, name="requests", daemon=True)
         self._worker.start()
-        self._actuation.start()
+        self._actuation.loop.start()
 
     def _create_entities(self) -> None:
         self._observation_publisher = self.create_publisher(Observation, OBSERVATION_TOPIC, EXCHANGE_QOS)
@@ -199,7 +199,7 @@ class RemoteInference(RobotNode):
             self._warn_unless_acknowledged(publisher, ACKNOWLEDGE_TIMEOUT_S)
         self._warn_unless_acknowledged(self._decisions.publisher, REPAIR_TIMEOUT_S)
         # Without the last beat, the watchdog stops what has stopped already: it is given a moment only.
-        self._actuation.heart_publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGE_TIMEOUT_S))
+        self._actuation.heart.publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGE_TIMEOUT_S))
 
     def _warn_unless_acknowledged(self, publisher: Publisher, timeout_s: float) -> None:
         if not publisher.wait_for_all_acked(Duration(seconds=timeout_s)):
@@ -277,7 +277,7 @@ class RemoteInference(RobotNode):
             self.get_logger().warning(problem, throttle_duration_sec=WARNING_PERIOD_S)
 
     def _update_graph(self) -> None:
-        self._actuation.update_controllers()
+        self._actuation.controllers.update()
         delivering, lacks = self._sent_snapshot.arrivals, self._sensors.lacks
         unsubscribed, absent = self._actuation.unsubscribed, self._actuation.absent
         self._carry_out(self._graph.update(delivering, lacks, unsubscribed, absent))
@@ -367,7 +367,7 @@ class RemoteInference(RobotNode):
             case GetStatus(server):
                 self._servers.get_status(server)
             case OpenSession(server, offer):
-                self._graph.expect_server()
+                self._graph.presence.expect()
                 self._servers.open_session(
                     server, replace(offer, images=self._sensors.add_sizes(offer.images))
                 )

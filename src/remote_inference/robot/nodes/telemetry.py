@@ -10,7 +10,7 @@ import time
 from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticStatus
@@ -102,7 +102,7 @@ def state_message(
 
     joint_names: those of the actions, by the robot.
     """
-    session, latency, counters = engine.handshake.session, engine.cycle.latency, engine.counters
+    session, latency = engine.handshake.session, engine.cycle.latency
     guard_counts = dict(engine.guard.counts)
     state = ClientState(
         header=Header(stamp=stamp),
@@ -123,12 +123,7 @@ def state_message(
         latency_p95_ms=_milliseconds(latency.quantile_s(0.95)),
         delay_steps=engine.cycle.delay_steps,
         stale_sources=list(engine.cycle.stale_sources),
-        requests=counters.requests,
-        chunks_merged=counters.chunks_merged,
-        chunks_dropped=counters.chunks_dropped,
-        chunks_rejected=counters.chunks_rejected,
-        request_timeouts=counters.request_timeouts,
-        reconnects=counters.reconnects,
+        **asdict(engine.counters),
         guard_names=list(guard_counts),
         guard_counts=array("Q", guard_counts.values()),
         control_ticks=control.ticks,
@@ -244,20 +239,15 @@ def robot_diagnostic(
     level, message = ROBOT_LEVELS[state.state], f"{state.state_name}: {state.cause}"
     if state.state == ClientState.RECONNECTING and state.queue_length:
         level = DiagnosticStatus.WARN
-    if state.stale_sources:
-        level = max(level, DiagnosticStatus.WARN)
-        message += f"; waits for {', '.join(state.stale_sources)}"
-    if state.implausible:
-        level, message = max(level, DiagnosticStatus.WARN), f"{message}; not believed: {state.implausible}"
-    for found in absent:
-        level, message = max(level, DiagnosticStatus.WARN), f"{message}; {found}"
+    remarks = [f"waits for {', '.join(state.stale_sources)}"] if state.stale_sources else []
+    remarks += [f"not believed: {state.implausible}"] if state.implausible else []
+    if remarks := [*remarks, *absent]:
+        level, message = max(level, DiagnosticStatus.WARN), "; ".join([message, *remarks])
     if state.taken_over:
         level, message = max(level, DiagnosticStatus.WARN), f"taken over by a person; {message}"
     if state.injected_fault:
-        level, message = (
-            max(level, DiagnosticStatus.WARN),
-            f"injected fault ({state.injected_fault}); {message}",
-        )
+        level = max(level, DiagnosticStatus.WARN)
+        message = f"injected fault ({state.injected_fault}); {message}"
     if state.shadow:
         message = f"shadow mode; {message}"
     if state.stop:
@@ -268,27 +258,14 @@ def robot_diagnostic(
     guard_counts = zip(state.guard_names, state.guard_counts, strict=True)
     values = {
         "state": state.state_name,
-        "cause": state.cause,
-        "paused": str(state.paused).lower(),
-        "pause_cause": state.pause_cause,
-        "stop": state.stop,
-        "taken_over": str(state.taken_over).lower(),
-        "shadow": str(state.shadow).lower(),
-        "injected_fault": state.injected_fault,
-        "server": state.server,
-        "session_id": state.session_id,
-        "policy_version": state.policy_version,
+        **_show(state, "cause", "paused", "pause_cause", "stop", "taken_over", "shadow", "injected_fault"),
+        **_show(state, "server", "session_id", "policy_version"),
         "latency_p50_ms": show_milliseconds(state.latency_p50_ms),
         "latency_p95_ms": show_milliseconds(state.latency_p95_ms),
         "playback_left_s": f"{state.playback_left_s:.2f}",
         "stale_sources": ", ".join(state.stale_sources),
-        "implausible": state.implausible,
-        "requests": str(state.requests),
-        "request_timeouts": str(state.request_timeouts),
-        "chunks_rejected": str(state.chunks_rejected),
-        "reconnects": str(state.reconnects),
-        "control_ticks": str(state.control_ticks),
-        "late_ticks": str(state.late_ticks),
+        **_show(state, "implausible", "requests", "request_timeouts", "chunks_rejected", "reconnects"),
+        **_show(state, "control_ticks", "late_ticks"),
         **{f"guard_{name}": str(count) for name, count in guard_counts},
         **{
             f"shadow_error_{name}": f"mean {mean:.4f}, max {largest:.4f}"
@@ -299,3 +276,11 @@ def robot_diagnostic(
         **{f"goals_{name}": found for name, found in (goals or {}).items()},
     }
     return make_status(level, message, hardware_id, values)
+
+
+def _show(state: ClientState, *names: str) -> dict[str, str]:
+    """Return some fields by name, as text."""
+    found = {name: getattr(state, name) for name in names}
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in found.items()
+    }

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The action queue: the rows a robot has still to execute, and the two ways in which a chunk joins them."""
+"""The action queue: what a robot has still to execute, and the two ways in which a chunk joins it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ MEMORY = 1000  # executed rows that a prefix may begin with: a second at the fas
 class MergeMode(str, Enum):
     """How a chunk joins the queue; there is no blending, which would invent actions no policy predicted."""
 
-    REPLACE = "replace"  # drop the rows of the delay, replace everything queued
+    REPLACE = "replace"  # skip the stale actions, replace everything queued
     APPEND = "append"  # keep what is queued, append the chunk untrimmed
 
 
 class DelayPolicy(str, Enum):
-    """Which rows of a replacing chunk count as already past."""
+    """Which actions of a replacing chunk are stale."""
 
     CONSUMED = "consumed"  # at most as many as the robot executed since capture
     LATENCY = "latency"  # ceil(latency / period), LeRobot's rule

@@ -96,7 +96,7 @@ class Handshake:
         """Build the handshake of the node `client`. `seed` fixes the backoff's jitter."""
         self._rng = rng = random.Random(seed)
         self._invitations = Invitations()
-        self._duplicate_servers = DuplicateServers()
+        self.duplicate_servers = DuplicateServers()
         self._contract = contract
         self._config = config
         self._timeout_ns = to_ns(config.service_timeout_s)  # of each step
@@ -238,7 +238,7 @@ class Handshake:
         if self.session is None or not self.open or server != self.server:
             return ""
         if instance_id != self.session.server_instance_id:
-            return "" if self._duplicate_servers.include(server, instance_id) else "server restarted"
+            return "" if self.duplicate_servers.include(server, instance_id) else "server restarted"
         if self.session.session_id in sessions:
             self._attempt = replace(self._attempt, is_listed=True)
             return ""
@@ -246,13 +246,6 @@ class Handshake:
         if self._attempt.is_listed or self._attempt.unlisted >= UNLISTED_MAX:
             return "server closed the session"
         return ""
-
-    def note_sender(self, server: str, instance_id: str, now_ns: int) -> list[Effect]:
-        """Note the sender of a ServerStatus; return a warning of two servers with one name, if it is due.
-
-        An instance that sends again was not replaced: their statuses then no longer end a session.
-        """
-        return self._duplicate_servers.note_sender(server, instance_id, now_ns)
 
     def take_delivery(self) -> None:
         """Note a chunk: when a session that has delivered is lost, the next attempt needs no pause."""

@@ -360,7 +360,7 @@ class RequestCycle:
         if not self._relative.exist:
             return rows
         if not self._relative.can_resolve(asked.measured):
-            return Rejection("its rows are relative to where the robot was, which is not known")
+            return Rejection("its actions are relative to where the robot was, which is not known")
         absolute = self._relative.resolve(rows, asked.measured)
         # NaN is a row without an orientation, which is refused in its own ticks.
         numbers = np.where(np.isnan(absolute), np.float32(0.0), absolute)

@@ -25,7 +25,10 @@ class DuplicateServers:
         self._next_warning_ns = 0
 
     def note_sender(self, server: str, instance_id: str, now_ns: int) -> list[Effect]:
-        """Note the sender of a ServerStatus at a monotonic instant [ns]; return the warning that is due."""
+        """Note the sender of a ServerStatus at a monotonic instant [ns]; return the warning that is due.
+
+        An instance that sends again was not replaced: their statuses then no longer end a session.
+        """
         heard = self._instances.setdefault(server, [])
         if heard and instance_id == heard[-1]:
             return []

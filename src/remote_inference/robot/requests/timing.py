@@ -69,21 +69,15 @@ def _age_within_a_period(timing: Timing) -> str:
     age_s = timing.config.max_action_age_s
     if age_s > timing.period_s:
         return ""
-    return f"max_action_age_s: found {age_s:g}, expected more than a row lasts, {timing.period_s:g} s"
+    return f"max_action_age_s: found {age_s:g}, expected more than an action lasts, {timing.period_s:g} s"
 
 
-def _age_within_the_latency(timing: Timing) -> str:
-    age_s, latency_s = timing.config.max_action_age_s, timing.latency_s
-    if latency_s is None or latency_s < age_s:
-        return ""
-    return f"max_action_age_s: found {age_s:g}, expected more than an answer takes, {latency_s:.3g} s"
-
-
-def _timeout_within_the_latency(timing: Timing) -> str:
-    timeout_s, latency_s = timing.config.request_timeout_s, timing.latency_s
-    if latency_s is None or latency_s < timeout_s:
-        return ""
-    return f"request_timeout_s: found {timeout_s:g}, expected more than an answer takes, {latency_s:.3g} s"
+def _age_or_timeout_within_the_latency(timing: Timing) -> str:
+    for key in ("max_action_age_s", "request_timeout_s"):
+        bound_s, latency_s = getattr(timing.config, key), timing.latency_s
+        if latency_s is not None and latency_s >= bound_s:
+            return f"{key}: found {bound_s:g}, expected more than an answer takes, {latency_s:.3g} s"
+    return ""
 
 
 def _buffer_that_never_fills(timing: Timing) -> str:
@@ -119,7 +113,7 @@ def _chunk_within_the_latency(timing: Timing) -> str:
     latency_s, rows = timing.latency_s, timing.config.execution_horizon
     if latency_s is None or timing.config.request_mode == "blocking" or latency_s < timing.chunk_s:
         return ""
-    short = f"chunks of {timing.chunk_size} rows"
+    short = f"chunks of {timing.chunk_size} actions"
     if timing.chunk_s == timing.config.max_action_age_s:
         short = "max_action_age_s"
     elif 0 < rows < timing.chunk_size:
@@ -143,8 +137,7 @@ def _sensors_older_than_actions(timing: Timing) -> str:
 Rule = Callable[[Timing], str]
 PROBLEMS: tuple[Rule, ...] = (
     _age_within_a_period,
-    _age_within_the_latency,
-    _timeout_within_the_latency,
+    _age_or_timeout_within_the_latency,
     _buffer_that_never_fills,
 )
 WARNINGS: tuple[Rule, ...] = (

@@ -86,25 +86,20 @@ class FaultInjection:
     def __init__(self, seed: int = 0) -> None:
         """seed: of what is dropped by probability."""
         self._random = random.Random(seed)
-        self._fault: Fault | None = None
+        self.fault: Fault | None = None  # in progress
         self._end_ns = 0
         self._held: dict[Target, deque[tuple[int, Any]]] = {target: deque() for target in Target}
-
-    @property
-    def fault(self) -> Fault | None:
-        """The fault in progress."""
-        return self._fault
 
     def begin(self, fault: Fault, now_ns: int) -> None:
         """Inject a fault from now on, in place of the one in progress."""
         self._end(now_ns)
-        self._fault, self._end_ns = fault, now_ns + round(fault.duration_s * 1e9)
+        self.fault, self._end_ns = fault, now_ns + round(fault.duration_s * 1e9)
 
     def end_if_over(self, now_ns: int) -> Fault | None:
         """Return the fault that ends at this instant. What it held back is due."""
-        if self._fault is None or now_ns < self._end_ns:
+        if self.fault is None or now_ns < self._end_ns:
             return None
-        ended = self._fault
+        ended = self.fault
         self._end(now_ns)
         return ended
 
@@ -125,7 +120,7 @@ class FaultInjection:
 
     def _due_ns(self, target: Target, now_ns: int) -> int | None:
         """Return when an item that came now may go on; None for never."""
-        fault = self._fault
+        fault = self.fault
         if fault is None or fault.target is not target or now_ns >= self._end_ns:
             return now_ns
         if fault.kind is Kind.DROP:
@@ -135,6 +130,6 @@ class FaultInjection:
         return self._end_ns
 
     def _end(self, now_ns: int) -> None:
-        self._fault = None
+        self.fault = None
         for target, held in self._held.items():
             self._held[target] = deque((min(due_ns, now_ns), item) for due_ns, item in held)

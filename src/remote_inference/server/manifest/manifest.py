@@ -184,7 +184,7 @@ class Manifest(Document):
     pin_task: Annotated[bool, Field(description="refuse robots with another task than default_task")] = False
     strict_fps: Annotated[
         bool,
-        Field(description="refuse robots whose rate of rows differs from training, instead of warning"),
+        Field(description="refuse robots whose rate of actions differs from training, instead of warning"),
     ] = False
     serving_mode: Annotated[
         Literal["auto", "shared", "exclusive"],
@@ -380,18 +380,15 @@ def load_manifest(path: str | Path, environment: Mapping[str, str] | None = None
             source = f"{path} with {variable}"
     manifest = parse_document(content, Manifest, source)
     home = Path(path).resolve().parent
-    model = manifest.model.model_copy(update={"path": str(home / manifest.model.path)})
-    paths = {
-        key: str(home / value) if value else ""
-        for key, value in (("capture_dir", manifest.capture_dir), ("audit_file", manifest.audit_file))
-    }
-    openpi = manifest.openpi
-    if openpi is not None and openpi.api_key_file:
-        openpi = openpi.model_copy(update={"api_key_file": str(home / openpi.api_key_file)})
-    weights = manifest.weights
-    if weights is not None and weights.socket:
-        weights = weights.model_copy(update={"socket": str(home / weights.socket)})
-    return manifest.model_copy(update={"model": model, "openpi": openpi, "weights": weights, **paths})
+    changes: dict[str, Any] = {}
+    for key in ("capture_dir", "audit_file"):
+        changes[key] = str(home / value) if (value := getattr(manifest, key)) else ""
+    for name, key in (("model", "path"), ("openpi", "api_key_file"), ("weights", "socket")):
+        section = getattr(manifest, name)
+        if section is not None and (value := getattr(section, key)):
+            section = section.model_copy(update={key: str(home / value)})
+        changes[name] = section
+    return manifest.model_copy(update=changes)
 
 
 def _options_of(scheduler: str) -> type[SchedulerOptions]:

@@ -116,7 +116,7 @@ class ServerMetrics:
             for robot, values in self._label_values.items():
                 if kept.get(robot) != values:
                     del self._robots[robot]
-                    for metric in self._per_robot.metrics:
+                    for metric in vars(self._per_robot).values():
                         metric.remove(*values)
             for robot in kept.keys() - self._robots.keys():
                 self._robots[robot] = self._per_robot.labels(kept[robot])
@@ -153,13 +153,9 @@ class _RobotSeries:
     superseded: Counter
     errors: Counter
 
-    @property
-    def metrics(self) -> tuple[Histogram | Counter, ...]:
-        return tuple(vars(self).values())
-
     def labels(self, values: Sequence[str]) -> _RobotSeries:
         """Return the series with these values of the labels; they begin with the first call."""
-        return _RobotSeries(*(metric.labels(*values) for metric in self.metrics))  # type: ignore[arg-type]
+        return _RobotSeries(*(metric.labels(*values) for metric in vars(self).values()))
 
     def record(self, record: RequestRecord) -> None:
         if record.superseded:

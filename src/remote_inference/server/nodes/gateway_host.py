@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from remote_inference.base.exchange import SessionOffer, SessionReply
 from remote_inference.base.limits import shorten
@@ -19,55 +20,47 @@ from remote_inference.server.requests.request_log import RequestRecord
 from remote_inference.server.sessions.session import Link, Session
 
 
+@dataclass(frozen=True)
 class GatewayHost:
     """The server's side of its gateways (`gateways.Host`). Their threads call all methods."""
 
-    def __init__(
-        self,
-        serving: Serving,
-        services: SessionServices,
-        log_request: Callable[[RequestRecord], None],
-        on_failure: Callable[[BaseException], None],
-    ) -> None:
-        """services: whose registry, refusals and terms count for all sessions."""
-        self._serving = serving
-        self._services = services
-        self._registry = services.registry
-        self._log_request = log_request
-        self._on_failure = on_failure
+    serving: Serving
+    services: SessionServices  # whose registry, refusals and terms count for all sessions
+    log_request: Callable[[RequestRecord], None]
+    on_failure: Callable[[BaseException], None]
 
     @property
     def manifest(self) -> Manifest:
-        return self._serving.manifest
+        return self.serving.manifest
 
     @property
     def spec(self) -> PolicySpec:
-        return self._serving.policy.spec
+        return self.serving.policy.spec
 
     def admit(self, offer: SessionOffer, link: Link) -> Session:
         self._require_accepted(offer)
         session = Session(
             uuid.uuid4().hex[:12],
             offer,
-            self._serving.policy.make_processors(),  # may take long: not while others wait for admission
+            self.serving.policy.make_processors(),  # may take long: not while others wait for admission
             opened_ns=time.monotonic_ns(),
             link=link,
         )
-        with self._registry.admission:
+        with self.services.registry.admission:
             reply = self._require_accepted(offer)
-            self._registry.add(session)
-        log = self._services.log_of(offer, session.session_id)
+            self.services.registry.add(session)
+        log = self.services.log_of(offer, session.session_id)
         log.info(f"{offer.client} admitted as {session.session_id} ({offer.robot_namespace})")
         for warning in reply.warnings:
             log.warning(f"{offer.client}: {warning}")
         return session
 
     def enqueue(self, session: Session, data: bytes) -> None:
-        self._serving.enqueue(session, data)
+        self.serving.enqueue(session, data)
 
     def end(self, session: Session, reason: str) -> None:
-        if self._registry.remove(session.session_id) is not None:
-            log = self._services.log_of(session.offer, session.session_id)
+        if self.services.registry.remove(session.session_id) is not None:
+            log = self.services.log_of(session.offer, session.session_id)
             log.info(f"{session.offer.client}: ended {session.session_id}: {shorten(reason)}")
 
     def record_refusal(self, session: Session, seq_id: int, episode_id: int, problem: str) -> None:
@@ -75,22 +68,22 @@ class GatewayHost:
         record = RequestRecord.of(
             session.offer, session.session_id, problem, seq_id=seq_id, episode_id=episode_id
         )
-        self._log_request(record)
+        self.log_request(record)
 
     def find_refusal(self) -> str:
-        terms = self._services.terms(self._serving)
+        terms = self.services.terms(self.serving)
         return "" if terms.accepting and not terms.failing else terms.failing or "server is not active"
 
     def report(self, offer: SessionOffer, error: Exception) -> None:
-        self._services.refusals.note_fault(offer.robot_namespace, offer.client, error)
+        self.services.refusals.note_fault(offer.robot_namespace, offer.client, error)
 
     def fail(self, error: Exception) -> None:
-        self._on_failure(error)
+        self.on_failure(error)
 
     def _require_accepted(self, offer: SessionOffer) -> SessionReply:
-        reply = self._registry.reply(offer, self.spec, self._services.terms(self._serving))
+        reply = self.services.registry.reply(offer, self.spec, self.services.terms(self.serving))
         if not reply.accepted:
-            self._services.refusals.note(offer.robot_namespace, offer.client, reply.rejection, reply.message)
+            self.services.refusals.note(offer.robot_namespace, offer.client, reply.rejection, reply.message)
             raise Refused(reply.message)
         return reply
 

@@ -32,7 +32,7 @@ from remote_inference.server.sessions.session import Session
 
 def describe_policy(status: ServerStatus, serving: Serving, terms: ServerTerms) -> None:
     """Fill in a status: the policy, its load and its counters."""
-    spec, worker = serving.policy.spec, serving.worker
+    spec, finishing = serving.policy.spec, serving.worker.finishing
     status.policy_name = spec.name
     status.policy_revision = spec.revision
     status.policy_fingerprint = spec.fingerprint
@@ -48,10 +48,10 @@ def describe_policy(status: ServerStatus, serving: Serving, terms: ServerTerms) 
     status.accepting = terms.accepting and not terms.failing
     status.max_sessions = terms.capacity(spec)
     status.load = terms.load
-    status.requests = worker.counters.requests
-    status.errors = worker.counters.errors
-    status.superseded = worker.counters.superseded
-    if samples := tuple(worker.inference_ms):
+    status.requests = finishing.counters.requests
+    status.errors = finishing.counters.errors
+    status.superseded = finishing.counters.superseded
+    if samples := tuple(finishing.inference_ms):
         status.inference_ms = statistics.median(samples)
     status.response_ms = serving.response_ms
     if serving.weights:
@@ -223,8 +223,9 @@ class Operations:
         self._report_undelivered(serving.worker if serving else None)
 
     def _report_undelivered(self, worker: Worker | None) -> None:
-        total = worker.counters.undelivered if worker else 0
+        total = worker.finishing.counters.undelivered if worker else 0
         new, self._undelivered = total - self._undelivered, total
         if worker is not None and new > 0:
             self._metrics.undelivered.inc(new)
-            self._logger.warning(f"{new} not handed over, the last one: {worker.counters.last_undelivered}")
+            last = worker.finishing.counters.last_undelivered
+            self._logger.warning(f"{new} not handed over, the last one: {last}")

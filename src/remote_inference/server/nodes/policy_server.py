@@ -76,10 +76,10 @@ def find_duplicate_server(node: Node) -> str:
     )
     instances: list[str] = []
 
-    def store(status: ServerStatus) -> None:
+    def note(status: ServerStatus) -> None:
         instances.append(status.instance_id)
 
-    probe.create_subscription(ServerStatus, topic, store, LATCHED_QOS)
+    probe.create_subscription(ServerStatus, topic, note, LATCHED_QOS)
     executor, _ = make_executor("single", node.context)
     add_node(executor, probe)
     begin_s = time.monotonic()
@@ -214,7 +214,7 @@ class PolicyServer(LifecycleNode):
 
     @log_errors
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        self._require_serving().worker.draining = False
+        self._require_serving().worker.finishing.draining = False
         self._sessions.accepting = True
         self._publish_status()
         return super().on_activate(state)
@@ -222,7 +222,7 @@ class PolicyServer(LifecycleNode):
     @log_errors
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         self._sessions.accepting = False
-        self._require_serving().worker.draining = True
+        self._require_serving().worker.finishing.draining = True
         self._publish_status()
         return super().on_deactivate(state)
 

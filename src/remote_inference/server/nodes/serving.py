@@ -268,7 +268,7 @@ class Serving:
     @property
     def response_ms(self) -> float:
         """What a robot may expect from the arrival of its request to the departure of the chunk [ms]."""
-        lately = tuple(self.worker.response_ms)
+        lately = tuple(self.worker.finishing.response_ms)
         typical_ms = statistics.median(lately) if lately else 1e3 * self.request_s
         return typical_ms + self.manifest.inject_latency_ms
 
@@ -303,7 +303,7 @@ class Serving:
     def _notify_worker(self) -> None:
         """Have the mailboxes read: by the inference thread if it waits, otherwise ahead by this one."""
         self._work.set()
-        self.worker.prepare_ahead(self._registry.all())
+        self.worker.intake.prepare_ahead(self._registry.all())
 
     # -- the inference thread ------------------------------------------------------------------------------
 
@@ -362,7 +362,7 @@ class Serving:
 
     def _serve(self) -> None:
         while not self._stop.is_set():
-            self._work.wait(self.worker.wait_ns / 1e9 or IDLE_WAIT_S)
+            self._work.wait(self.worker.intake.wait_ns / 1e9 or IDLE_WAIT_S)
             self._work.clear()
             while not self._stop.is_set() and self.worker.step(self._registry.all()):
                 pass

@@ -21,7 +21,7 @@ from remote_inference.base.documents.document import Document, load_document
 from remote_inference.base.fingerprint import make_fingerprint
 from remote_inference.base.policy import Float32Array, PolicyError, PolicyObservation, PolicySpec
 from remote_inference.server.manifest.manifest import ModelSource
-from remote_inference.server.policies.trained_policy import UNITS, Unit
+from remote_inference.server.policies.trained_policy import UNITS, Names, Unit
 
 CONFIG_FILE = "policy.json"
 MEASURED_KINDS = tuple(kind for kind in ANY_KIND if kind not in GOING_ON)  # at what is measured they stay
@@ -38,14 +38,10 @@ class HoldConfig(Document):
     name: Annotated[str, Field(description="name, for logs and status")]
     revision: Annotated[str, Field(description="version, as `model.revision` of a manifest may ask for it")]
     state_names: Annotated[
-        tuple[str, ...],
-        Field(min_length=1, description="state of the robots: the contract's names, in its order"),
+        Names, Field(description="state of the robots: the contract's names, in its order")
     ]
     action_names: Annotated[
-        tuple[str, ...],
-        Field(
-            min_length=1, description="actions, in the contract's order: names of the state, and of `zeros`"
-        ),
+        Names, Field(description="actions, in the contract's order: names of the state, and of `zeros`")
     ]
     zeros: Annotated[
         tuple[str, ...],
@@ -58,7 +54,7 @@ class HoldConfig(Document):
         Mapping[str, tuple[int, int, int]],
         Field(description="cameras that robots must send: height, width and 3 channels [px]"),
     ] = {}
-    chunk_size: Annotated[int, Field(ge=1, description="rows of a chunk")]
+    chunk_size: Annotated[int, Field(ge=1, description="actions of a chunk")]
     trained_fps: Annotated[float, Field(gt=0, description="control rate of the robots [Hz]")]
     units: Annotated[Mapping[str, Unit], UNITS] = {}
 

@@ -68,10 +68,6 @@ class _Part:
     chunks: list[Float32Array] = field(default_factory=list)
     error: BaseException | None = None
 
-    @property
-    def found_lost(self) -> bool:
-        return self.error is not None and is_device_lost(self.error)
-
     def empty(self) -> None:
         self.inputs.clear()
         self.chunks.clear()
@@ -189,7 +185,9 @@ class ReplicatedPolicy:
         chunks: dict[int, Float32Array] = {}  # by place
         try:
             wait([self._replicas[index].answer(part, len(batch)) for index, part in parts.items()])
-            for part in sorted(parts.values(), key=lambda part: not part.found_lost):
+            for part in sorted(
+                parts.values(), key=lambda part: part.error is None or not is_device_lost(part.error)
+            ):
                 if part.error is not None:
                     raise part.error
                 chunks |= zip(part.places, part.chunks, strict=True)

@@ -97,27 +97,26 @@ class Decoder(Protocol):
         """Return decoded state, images and prefixes. Raises ValueError that says what is malformed."""
 
 
+@dataclass(frozen=True)
 class Preparation:
     """Prepares jobs, on any thread; two jobs of one session never at once."""
 
-    def __init__(self, decoder: Decoder, clock_ns: Callable[[], int], note_error: NoteError) -> None:
-        """note_error: reports what the author's code raised, and returns the text for the robot."""
-        self._decoder = decoder
-        self._clock_ns = clock_ns
-        self._note_error = note_error
+    decoder: Decoder
+    clock_ns: Callable[[], int]
+    note_error: NoteError  # reports what the author's code raised, and returns the text for the robot
 
     def prepare(self, job: Job) -> None:
         """Give a job its `model_input`, its `error`, or the record of a request that gets no answer."""
-        begin_ns = self._clock_ns()
+        begin_ns = self.clock_ns()
         self._open(job)
         if job.unanswered is None:
             self._preprocess(job)
-        job.prepare_ns = self._clock_ns() - begin_ns
+        job.prepare_ns = self.clock_ns() - begin_ns
 
     def _open(self, job: Job) -> None:
         session, queued = job.session, job.queued
         try:
-            job.request, job.message = self._decoder.request(queued.data)
+            job.request, job.message = self.decoder.request(queued.data)
         except Exception as error:  # without its ids it cannot be answered
             session.last_request_ns = queued.arrival_ns  # the topic belongs to this session's robot
             problem = f"unreadable request: {type(error).__name__}: {error}"
@@ -143,13 +142,13 @@ class Preparation:
                 session.processors.reset()
                 job.begins_episode = True  # the device's thread resets the policy
             try:
-                observation = self._decoder.observation(job.message, session.offer)
+                observation = self.decoder.observation(job.message, session.offer)
             except ValueError as error:
                 job.error = f"malformed observation: {error}"
                 return
             job.model_input = session.processors.pre(observation)
         except BaseException as error:
-            job.error = self._note_error("preprocessing failed", error)
+            job.error = self.note_error("preprocessing failed", error)
             # The words of a PolicyError are for the robot's user: it found something wrong with the request.
             job.blames_policy = not isinstance(error, UserError)
 

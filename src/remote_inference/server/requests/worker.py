@@ -190,47 +190,26 @@ class Worker:
         self._policy = policy
         self._clock_ns = clock_ns
         self._watch = watch
-        self._finishing = Finishing(policy, watch, consumers, clock_ns)
-        preparation = Preparation(decoder, clock_ns, self._finishing.note_error)
-        self._intake = Intake(new_scheduler, preparation.prepare, clock_ns, prepare)
+        self.finishing = Finishing(policy, watch, consumers, clock_ns)
+        preparation = Preparation(decoder, clock_ns, self.finishing.note_error)
+        self.intake = Intake(new_scheduler, preparation.prepare, clock_ns, prepare)
         self._finish = finish
         self._on_free = on_free
         self._update_weights = update_weights
         self._finishing_slots = threading.Semaphore(MAX_FINISHING_BATCHES)
         self.busy = watch.busy
-        self.counters = self._finishing.counters
-        self.inference_ms = self._finishing.inference_ms
-        self.response_ms = self._finishing.response_ms
-
-    @property
-    def draining(self) -> bool:
-        """Whether answers carry DRAINING."""
-        return self._finishing.draining
-
-    @draining.setter
-    def draining(self, draining: bool) -> None:
-        self._finishing.draining = draining
-
-    @property
-    def wait_ns(self) -> int:
-        """Time the scheduler waits to fill a batch [ns]; 0: until the next request."""
-        return self._intake.wait_ns
-
-    def prepare_ahead(self, sessions: Sequence[Session]) -> None:
-        """Begin to prepare the next batch if the device is busy; for any thread, when a request has come."""
-        self._intake.prepare_ahead(sessions)
 
     def step(self, sessions: Sequence[Session]) -> bool:
         """Serve one batch; return whether there was one."""
         policy_version = show_policy_version(self._policy.spec.fingerprint, self._find_version())
         self._watch.check_when_due(self._clock_ns, episode_at_stake=self._has_history(sessions))
         begin_ns = self._clock_ns()
-        batch = self._intake.take(sessions)
+        batch = self.intake.take(sessions)
         if not batch.jobs:
             return False
         self.busy.begin(begin_ns)
-        self._intake.prepare_ahead(sessions)
-        self._intake.complete(batch)
+        self.intake.prepare_ahead(sessions)
+        self.intake.complete(batch)
         for job in batch.jobs:
             job.policy_version = policy_version
         for jobs in self._split(batch.jobs):
@@ -284,7 +263,7 @@ class Worker:
             if self._is_exclusive:
                 self._policy.reset()
         except BaseException as error:
-            job.error = self._finishing.note_error("preprocessing failed", error)
+            job.error = self.finishing.note_error("preprocessing failed", error)
             job.blames_policy = True
         else:
             job.session.episode_id = job.request.episode_id
@@ -309,7 +288,7 @@ class Worker:
         try:
             chunks = predict_all(self._policy, [job.model_input for job in jobs])
         except BaseException as error:  # a policy may raise anything; the server must survive it
-            return self._finishing.note_error("inference failed", error)
+            return self.finishing.note_error("inference failed", error)
         finally:
             for job in jobs:
                 job.device_ns += (self._clock_ns() - begin_ns) // len(jobs)
@@ -327,14 +306,14 @@ class Worker:
 
     def _pass_on(self, jobs: Sequence[Job]) -> None:
         if self._finish is None:
-            self._finishing.finish(jobs)
+            self.finishing.finish(jobs)
             return
         while not self._finishing_slots.acquire(timeout=LOST_WAKE_UP_S):
             pass  # counts as busy: a server whose answers do not get out is overloaded, and finally hangs
         self._finish(partial(self._finish_on_its_thread, jobs))
 
     def _finish_on_its_thread(self, jobs: Sequence[Job]) -> None:
-        self._finishing.finish(jobs)
+        self.finishing.finish(jobs)
         self._finishing_slots.release()
         if any(job.session.mailbox.arrival_ns is not None for job in jobs):
             self._on_free()

@@ -91,23 +91,6 @@ class FairQueue:
         session.account.last_chosen = self._count
 
 
-class RoundRobin:
-    """One request after the other, of the waiting session that has cost least."""
-
-    batches: ClassVar[bool] = False
-    options: ClassVar[type[SchedulerOptions]] = SchedulerOptions
-
-    def __init__(self) -> None:
-        self._queue = FairQueue()
-
-    @classmethod
-    def make(cls, options: SchedulerOptions, most: int) -> RoundRobin:  # noqa: ARG003
-        return cls()
-
-    def select(self, ready: Sequence[Session], joinable: int, now_ns: int, chosen: int = 0) -> Selection:  # noqa: ARG002
-        return Selection(self._queue.take(ready, 1 - chosen))
-
-
 class MicroBatchOptions(SchedulerOptions):
     """How many requests, and how long one waits for others."""
 
@@ -131,7 +114,7 @@ class MicroBatch:
     batches: ClassVar[bool] = True
     options: ClassVar[type[SchedulerOptions]] = MicroBatchOptions
 
-    def __init__(self, max_batch: int, window_ns: int) -> None:
+    def __init__(self, max_batch: int = 1, window_ns: int = 0) -> None:
         self._queue = FairQueue()
         self._max_batch = max_batch
         self._window_ns = window_ns
@@ -148,3 +131,14 @@ class MicroBatch:
             if not ready or wait_ns > 0:
                 return Selection(wait_ns=wait_ns if ready else 0)
         return Selection(self._queue.take(ready, self._max_batch - chosen))
+
+
+class RoundRobin(MicroBatch):
+    """One request after the other, of the waiting session that has cost least."""
+
+    batches: ClassVar[bool] = False
+    options: ClassVar[type[SchedulerOptions]] = SchedulerOptions
+
+    @classmethod
+    def make(cls, options: SchedulerOptions, most: int) -> RoundRobin:  # noqa: ARG003
+        return cls()

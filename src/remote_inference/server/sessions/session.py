@@ -66,23 +66,19 @@ class Account:
     """
 
     def __init__(self) -> None:
-        self._virtual_ns = 0
+        self.virtual_ns = 0
         self._lock = threading.Lock()
         self.last_chosen = 0  # number of the choice, over all sessions; 0: it has never waited
-
-    @property
-    def virtual_ns(self) -> int:
-        return self._virtual_ns
 
     def charge(self, cost_ns: int) -> None:
         """Add what one request took, when it has been served."""
         with self._lock:
-            self._virtual_ns += max(0, cost_ns)
+            self.virtual_ns += max(0, cost_ns)
 
     def raise_to(self, virtual_ns: int) -> None:
         """Forfeit what is left below `virtual_ns`."""
         with self._lock:
-            self._virtual_ns = max(self._virtual_ns, virtual_ns)
+            self.virtual_ns = max(self.virtual_ns, virtual_ns)
 
 
 class Link(Protocol):

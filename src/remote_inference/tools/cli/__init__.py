@@ -9,10 +9,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as typing's, which takes time
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
-__all__ = ["main", "make_parser"]
+__all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -20,10 +19,3 @@ def main(argv: Sequence[str] | None = None) -> int:
     from remote_inference.tools.cli import program  # noqa: PLC0415
 
     return program.main(argv)
-
-
-def make_parser(*, complete: bool = False) -> argparse.ArgumentParser:
-    """Return the program's parser, as `parser.make_parser` does."""
-    from remote_inference.tools.cli import parser  # noqa: PLC0415
-
-    return parser.make_parser(complete=complete)

@@ -198,7 +198,8 @@ class _Probe:
             if type_name not in known or topic in self._joints:
                 continue
             infos = self._ros.node.get_subscriptions_info_by_topic(topic)
-            nodes = sorted({full_name(info) for info in infos if _may_control(info.node_name)})
+            may_control = (info for info in infos if not is_observer(info.node_name))
+            nodes = sorted({full_name(info) for info in may_control if info.node_name != UNKNOWN_NODE})
             if nodes:
                 controllers[topic] = (type_name, nodes)
         return controllers
@@ -219,7 +220,3 @@ class _Probe:
 
     def _relative(self, topic: str) -> str:
         return topic.removeprefix(f"{self._namespace}/")
-
-
-def _may_control(name: str) -> bool:
-    return name != UNKNOWN_NODE and not is_observer(name)

@@ -1,38 +1,48 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Collects the facts that the doctor judges: the shell, the Zenoh router, the ROS graph and its nodes."""
+"""Collects the facts that the doctor judges: the shell, the Zenoh router, the ROS graph, nodes and topics."""
 
 from __future__ import annotations
 
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import Any
 
 from rcl_interfaces.srv import GetParameters
 from rclpy.action.graph import get_action_client_names_and_types_by_node
 from rclpy.node import NodeNameNonExistentError
+from rclpy.qos import DurabilityPolicy
+from sensor_msgs.msg import JointState
 
 from remote_inference.base.clients.operator_client import ROBOT_NODE, OperatorClient, OperatorError
 from remote_inference.base.contract.commands.controller_facts import ControllerFacts
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.operator_inputs import InstructionInput
 from remote_inference.base.exchange import in_namespace
-from remote_inference.base.wire.sensors.joint_merge import needs_of
+from remote_inference.base.nodes.graph import UNKNOWN_NODE, full_name
+from remote_inference.base.wire import WireError, message_class
+from remote_inference.base.wire.arrays import read_message
+from remote_inference.base.wire.qos import JOINTS_QOS, SENSOR_QOS
+from remote_inference.base.wire.sensors.content_time import stamp_reader
+from remote_inference.base.wire.sensors.joint_merge import JointDrivers, Need, needs_of
 from remote_inference.robot.nodes.controllers.controller_reader import ControllerReader
 from remote_inference.robot.nodes.controllers.manager_watch import ManagerWatch
-from remote_inference.tools.cli.fleet_watch import FleetWatch
 from remote_inference.tools.cli.robot_calls import open_client
 from remote_inference.tools.deployment import zenoh_config
 from remote_inference.tools.deployment.doctor import commands, doctor, sensors
 from remote_inference.tools.deployment.doctor.commands import judge_inputs, judge_robots
-from remote_inference.tools.deployment.doctor.findings import Finding, Level, NodeSettings, TopicFacts
-from remote_inference.tools.deployment.doctor.topic_probe import TopicProbe, names_of
+from remote_inference.tools.deployment.doctor.doctor import Finding, Level, NodeSettings, TopicFacts
+from remote_inference.tools.fleet_view import FleetWatch
 
 OWN_NAME = "doctor_verb"
 CONNECT_TIMEOUT_S = 2.0
 CONTROLLER_TIMEOUT_S = 2.0  # for what a controller says, and for its managers
+LISTEN_S = 2.0  # for the rates
+QUIET_S = 1.0  # without a new endpoint, before they are measured
 TCP_PROTOCOLS = ("tcp", "tls")
 WITHOUT_CONTRACT = (
     "types, rates, joints and stamps of sensors, controllers that a contract names, stop inputs, takeover, "
@@ -80,24 +90,19 @@ def _check_router(variables: dict[str, str]) -> Iterator[Finding]:
         yield doctor.judge_router(endpoint, "")
 
 
+@dataclass
 class _Examination:
     """Examines robots and servers, then the topics of the robots."""
 
-    def __init__(
-        self,
-        ros: OperatorClient,
-        watch: FleetWatch,
-        timeout_s: float,
-        contract: Contract | None,
-        namespace: str,
-    ) -> None:
-        self._ros = ros
-        self._watch = watch
-        self._timeout_s = timeout_s
-        self._contract = contract
-        self._namespace = namespace
+    _ros: OperatorClient
+    _watch: FleetWatch
+    _timeout_s: float
+    _contract: Contract | None
+    _namespace: str
+
+    def __post_init__(self) -> None:
         self._settings = self._read_settings()
-        self._clocks = names_of(ros.node.get_publishers_info_by_topic("/clock"))
+        self._clocks = names_of(self._ros.node.get_publishers_info_by_topic("/clock"))
 
     def findings(self) -> Iterator[Finding]:
         """Yield the findings; those about robots come last, as the others may explain them."""
@@ -236,7 +241,7 @@ class _Examination:
         self, own: Mapping[str, list[commands.Command]], stale: Mapping[str, list[str]]
     ) -> dict[str, TopicFacts]:
         """Return facts on commands, on what the robots' nodes miss and on what the contract names."""
-        probe = TopicProbe(self._ros, OWN_NAME)
+        probe = TopicProbe(self._ros)
         for command in (command for found in own.values() for command in found):
             probe.watch(command.announced_topic)
         if self._contract is not None:
@@ -252,3 +257,143 @@ class _Examination:
             for kind in types.get(name, ())[:1]:
                 probe.listen(name, kind)
         return probe.collect(self._timeout_s)
+
+
+# -- The facts on topics: from the ROS graph, and by subscribing for a while -----------------------------
+
+
+class TopicProbe:
+    """Collects facts on topics: of some the endpoints alone, of others also the messages."""
+
+    def __init__(self, ros: OperatorClient) -> None:
+        self._ros = ros
+        self._listeners: dict[str, _Listener] = {}
+        self._resting: set[str] = set()
+        self._watched: list[str] = []
+
+    def listen(
+        self, name: str, type_name: str, *, needs: Collection[Need] = (), may_rest: bool = False
+    ) -> None:
+        """Subscribe to a topic, unless that is done already.
+
+        needs: what is read of its joints. may_rest: a publisher need not send anything.
+        """
+        if name in self._listeners:
+            return
+        with suppress(WireError):  # nobody can subscribe to a type that is not installed
+            listener = self._listeners[name] = _Listener(message_class(type_name), needs)
+            qos = JOINTS_QOS if listener.kind is JointState else SENSOR_QOS
+            self._ros.node.create_subscription(listener.kind, name, listener.receive, qos, raw=True)
+        self._watched.append(name)
+        if may_rest:
+            self._resting.add(name)
+
+    def watch(self, name: str) -> None:
+        """Collect the endpoints of a topic alone."""
+        self._watched.append(name)
+
+    def collect(self, timeout_s: float) -> dict[str, TopicFacts]:
+        """Return the facts by topic, once each that is published has sent a message, or after the timeout."""
+        self._settle(timeout_s)  # a driver that is discovered late is no slow one
+        for listener in self._listeners.values():
+            listener.reset()
+        begun_s = time.monotonic()
+        if self._listeners:
+            self._ros.spin(LISTEN_S)
+        listened_s = time.monotonic() - begun_s
+        types = dict(self._ros.node.get_topic_names_and_types())
+        return {name: self._facts(name, types.get(name, ()), listened_s) for name in self._watched}
+
+    def _settle(self, timeout_s: float) -> None:
+        node = self._ros.node
+        seen: dict[str, tuple[int, int]] = {}
+        seen_s = time.monotonic()  # since then no other endpoint
+
+        def is_known() -> bool:
+            nonlocal seen, seen_s
+            counts = {n: (node.count_publishers(n), node.count_subscribers(n)) for n in self._watched}
+            if counts != seen:
+                seen, seen_s = counts, time.monotonic()
+            published = {name for name, (publishers, _) in counts.items() if publishers}
+            received = all(
+                self._listeners[name].count for name in published & self._listeners.keys() - self._resting
+            )
+            found = {name for name, count in counts.items() if any(count)}
+            return received and time.monotonic() - seen_s >= QUIET_S and self._all_named(found)
+
+        self._ros.spin_until(is_known, timeout_s)
+
+    def _all_named(self, names: Collection[str]) -> bool:
+        """Return whether the nodes of topics are known by name, which may be later than their endpoints."""
+        node = self._ros.node
+        return not any(
+            UNKNOWN_NODE in endpoint.node_name
+            for name in names
+            for find in (node.get_publishers_info_by_topic, node.get_subscriptions_info_by_topic)
+            for endpoint in find(name)
+        )
+
+    def _facts(self, name: str, types: Collection[str], listened_s: float) -> TopicFacts:
+        publishers = self._ros.node.get_publishers_info_by_topic(name)
+        listening = self._ros.node.get_subscriptions_info_by_topic(name)
+        subscribers = [info for info in listening if info.node_name != OWN_NAME]  # it does not matter
+        endpoints = [*publishers, *subscribers]
+        latched = [s for s in subscribers if s.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL]
+        received = self._listeners[name].facts(listened_s) if name in self._listeners else {}
+        return TopicFacts(
+            types=tuple(sorted({info.topic_type for info in endpoints} or set(types))),
+            publishers=names_of(publishers),
+            subscribers=names_of(subscribers),
+            latched_subscribers=names_of(latched),
+            **received,
+        )
+
+
+class _Listener:
+    """The messages of one topic since `reset`."""
+
+    def __init__(self, kind: Any, needs: Collection[Need]) -> None:
+        self.kind = kind
+        self._needs = needs
+        self._read_stamp = stamp_reader(kind)
+        self.reset()
+
+    def reset(self) -> None:
+        self.count = 0
+        self._first = self._last = b""
+        self._arrival_s = 0.0  # of the last message, by the wall clock
+        self._drivers = JointDrivers(self._needs)
+        self._unreadable = False
+
+    def receive(self, data: bytes) -> None:
+        self.count += 1
+        self._first, self._last, self._arrival_s = self._first or data, data, time.time()
+        if self.kind is JointState:
+            joints = self._read(data)
+            if joints is not None:
+                self._drivers.take(joints, time.monotonic_ns())
+
+    def _read(self, data: bytes) -> Any:
+        try:
+            return read_message(data, self.kind, "a message")
+        except WireError:
+            self._unreadable = True
+            return None
+
+    def facts(self, listened_s: float) -> dict[str, Any]:
+        """Return what TopicFacts hold of messages."""
+        ends = [self._read(data) if data else None for data in (self._first, self._last)]
+        first_ns, last_ns = (self._read_stamp(message) if message is not None else 0 for message in ends)
+        return {
+            "rate_hz": self.count / listened_s,
+            "joints": tuple(tuple(sorted(names)) for names in self._drivers.name_sets),
+            "missing": self._drivers.missing if self.count else (),
+            "unreadable": self._unreadable,
+            "repeats": self.count > 1 and first_ns == last_ns != 0,
+            **({"stamp_age_s": self._arrival_s - last_ns / 1e9} if last_ns else {}),
+        }
+
+
+def names_of(endpoints: Any) -> tuple[str, ...]:
+    """Return the full names of endpoints' nodes, sorted."""
+    return tuple(sorted(full_name(endpoint) for endpoint in endpoints))

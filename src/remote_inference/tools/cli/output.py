@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a verb prints: text for people, JSON for programs, only errors with `--quiet`."""
+"""What a verb prints: text for people, JSON for programs, only errors with `--quiet`, and bars on stderr."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+MOST_CHARACTERS = 32  # of what is done: a long path would leave no room for the bar
 
 
 def add_output_arguments(
@@ -79,3 +82,44 @@ def _finite(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_finite(item) for item in value]
     return value
+
+
+# -- A progress bar on stderr, for verbs that read gigabytes ---------------------------------------------
+
+
+@contextmanager
+def show_progress(what: str, total: int, arguments: argparse.Namespace) -> Iterator[Callable[[int], None]]:
+    """Show how much of a total is done; yield what takes each advance. Only on a terminal.
+
+    arguments: with `--quiet` or `--json` nothing is shown.
+    """
+    if arguments.quiet or arguments.json or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console  # noqa: PLC0415  takes a tenth of a second
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        shown = what if len(what) <= MOST_CHARACTERS else f"...{what[3 - MOST_CHARACTERS :]}"
+        task = progress.add_task(shown, total=total)
+        yield lambda advance: progress.advance(task, advance)
+
+
+@contextmanager
+def show_bag_progress(
+    what: str, bag: Path, arguments: argparse.Namespace
+) -> Iterator[Callable[[float], None]]:
+    """Show how much of a bag is read; yield what takes the fraction that is done."""
+    size = sum(file.stat().st_size for file in bag.glob("*.mcap"))
+    done = 0
+    with show_progress(what, size, arguments) as advance:
+
+        def report(fraction: float) -> None:
+            nonlocal done
+            now = int(fraction * size)
+            if now - done > size // 1000:  # not for each of a million messages
+                advance(now - done)
+                done = now
+
+        yield report

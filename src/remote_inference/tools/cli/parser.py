@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import Any
 
 from remote_inference import __version__
 from remote_inference.tools.cli.exit_codes import meanings
@@ -27,16 +28,10 @@ class Verb:
     name: str
     help: str
     module: str
-
-    has_nodes: ClassVar[bool] = False
-
-
-class NodeVerb(Verb):
-    """A verb that talks to nodes or starts them, and so needs a middleware that is installed."""
-
-    has_nodes = True
+    has_nodes: bool = False  # talks to nodes or starts them, and so needs a middleware that is installed
 
 
+NodeVerb = partial(Verb, has_nodes=True)
 VERBS = (
     NodeVerb("demo", "watch the simulated arm pick cubes, driven by a policy server", "simulations.demo"),
     NodeVerb(
@@ -110,7 +105,7 @@ def make_parser(*, complete: bool = False) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
     verbs = parser.add_subparsers(required=True, metavar="VERB", dest="verb", parser_class=_VerbParser)
     for verb in VERBS:
-        added = verbs.add_parser(verb.name, help=verb.help, declare=_declaration(verb))
+        added = verbs.add_parser(verb.name, help=verb.help, declared=verb)
         if complete:
             added.declare()
     return parser
@@ -119,39 +114,29 @@ def make_parser(*, complete: bool = False) -> argparse.ArgumentParser:
 class _VerbParser(argparse.ArgumentParser):
     """Declares its arguments when it first parses."""
 
-    def __init__(self, *, declare: Callable[[argparse.ArgumentParser], None] | None = None, **options: Any):
+    def __init__(self, *, declared: Verb | None = None, **options: Any):
         options.setdefault(
             "formatter_class", argparse.RawDescriptionHelpFormatter
         )  # examples keep their lines
         super().__init__(**options)
-        self._declare = declare
+        self._verb = declared
 
     def declare(self) -> None:
         """Declare the arguments, once."""
-        declare, self._declare = self._declare, None
-        if declare is not None:
-            declare(self)
+        verb, self._verb = self._verb, None
+        if verb is None:
+            return
+        module = import_module(f"remote_inference.tools.cli.verbs.{verb.module}")
+        self.description = f"{verb.help[0].upper()}{verb.help[1:]}."
+        examples = "\n".join(module.EXAMPLES).replace("VERB", verb.name)  # of a module with several verbs
+        shown = ["exit codes:", *_exit_codes(verb.name), "", EXAMPLES, textwrap.indent(examples, "  ")]
+        self.epilog = "\n".join(shown)
+        self.set_defaults(run=module.run, has_nodes=verb.has_nodes)
+        module.add_arguments(self)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         self.declare()
         return super().parse_known_args(args, namespace)
-
-
-def _declaration(verb: Verb) -> Callable[[argparse.ArgumentParser], None]:
-    def declare(parser: argparse.ArgumentParser) -> None:
-        module = import_module(f"remote_inference.tools.cli.verbs.{verb.module}")
-        parser.description = f"{verb.help[0].upper()}{verb.help[1:]}."
-        codes, examples = _exit_codes(verb.name), _examples(module.EXAMPLES, verb.name)
-        parser.epilog = "\n".join(["exit codes:", *codes, "", EXAMPLES, examples])
-        parser.set_defaults(run=module.run, has_nodes=verb.has_nodes)
-        module.add_arguments(parser)
-
-    return declare
-
-
-def _examples(lines: Iterable[str], verb: str) -> str:
-    """Return a verb's examples; those of a module with several verbs say VERB."""
-    return textwrap.indent("\n".join(lines).replace("VERB", verb), "  ")
 
 
 def _exit_codes(verb: str) -> Iterator[str]:

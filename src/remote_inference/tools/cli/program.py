@@ -22,8 +22,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        _forget_output()
+    except BrokenPipeError:  # further output is discarded: Python flushes at its end, which would raise again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     return code
 
@@ -38,7 +38,9 @@ def _run(argv: Sequence[str] | None) -> int:
         raise
     try:
         if arguments.has_nodes:
-            _require_middleware()
+            from remote_inference.tools.deployment.middleware import require_middleware  # noqa: PLC0415
+
+            require_middleware()
         with results_apart():
             return int(arguments.run(arguments))
     except BrokenPipeError:
@@ -46,12 +48,6 @@ def _run(argv: Sequence[str] | None) -> int:
     except (UserError, OSError, ImportError) as error:
         print_error(arguments.verb, _describe(error))
         return EXIT_USAGE
-
-
-def _require_middleware() -> None:
-    from remote_inference.tools.deployment.middleware import require_middleware  # noqa: PLC0415
-
-    require_middleware()
 
 
 def _complete() -> None:
@@ -68,8 +64,3 @@ def _describe(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError):
         return f"found no Python package {error.name}: install it with pip or rosdep"
     return str(error)
-
-
-def _forget_output() -> None:
-    """Discard all further output: Python flushes at its end, which would raise again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

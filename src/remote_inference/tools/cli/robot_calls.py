@@ -92,17 +92,16 @@ def call(arguments: argparse.Namespace, kind: Any, service: str, request: Any, *
     with open_client(f"{service}_verb") as ros:
         robot = ros.find_robot(arguments.robot, arguments.timeout)
         response = ros.call(kind, f"{robot}/remote_inference/{service}", request, arguments.timeout)
-        if arguments.json:
-            answer = {"robot": robot, "success": response.success, "message": response.message}
-            print_json({**answer, **{field: getattr(response, field) for field in fields}})
-        else:
-            print_response(arguments, robot, response)
-    return EXIT_OK if response.success else EXIT_NO
+        return print_response(arguments, "robot", robot, response, *fields)
 
 
-def print_response(arguments: argparse.Namespace, who: str, response: Any) -> None:
-    """Print what a robot or server answered, a refusal as an error."""
-    if not response.success:
+def print_response(arguments: argparse.Namespace, role: str, who: str, response: Any, *fields: str) -> int:
+    """Print what a robot or server answered, a refusal as an error, or JSON; return the exit code."""
+    if arguments.json:
+        answer = {role: who, "success": response.success, "message": response.message}
+        print_json({**answer, **{field: getattr(response, field) for field in fields}})
+    elif not response.success:
         print_error(arguments.verb, f"{who} refused: {response.message}")
     elif not arguments.quiet:
         print(f"{who}: {response.message}", flush=True)
+    return EXIT_OK if response.success else EXIT_NO

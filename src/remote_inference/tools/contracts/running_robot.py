@@ -79,9 +79,10 @@ def suggest(view: RobotView, kind: str = "") -> GeneratedContract:
     kinds = {command.kind for command in view.commands if command.kind}
     if not kind and len(kinds) == 1 and all(command.kind for command in view.commands):
         kind = kinds.pop()
+    rates = [f"{topic.topic} comes at {topic.rate_hz:.1f} Hz" for topic in view.joints]
     content: dict[str, Any] = {
         "robot_type": view.urdf.robot if view.urdf and view.urdf.robot else UNKNOWN_ROBOT_TYPE,
-        "fps": mark("; ".join([UNKNOWN_FPS, *(_rate(topic) for topic in view.joints)])),
+        "fps": mark("; ".join([UNKNOWN_FPS, *rates])),
         "state": state,
     }
     if images := _suggest_images(view.images, notes):
@@ -89,10 +90,6 @@ def suggest(view: RobotView, kind: str = "") -> GeneratedContract:
     content["actions"] = _suggest_actions(view, state, kind)
     content["commands"] = _suggest_commands(view.commands)
     return GeneratedContract(content, tuple(notes))
-
-
-def _rate(topic: JointTopic) -> str:
-    return f"{topic.topic} comes at {topic.rate_hz:.1f} Hz"
 
 
 # -- state ---------------------------------------------------------------------------------------------------

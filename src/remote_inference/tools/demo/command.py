@@ -41,10 +41,8 @@ from remote_inference.tools.demo.learn import (
     after_learning,
     run_learning,
 )
-from remote_inference.tools.demo.learning import write_learning
-from remote_inference.tools.demo.options import DemoOptions
-from remote_inference.tools.demo.run import NAMESPACE, Episode, refuse_second_demo, run_episodes
-from remote_inference.tools.demo.sweep import LATENCIES_MS, Cell, write_sweep
+from remote_inference.tools.demo.results import LATENCIES_MS, Cell, write_learning, write_sweep
+from remote_inference.tools.demo.run import NAMESPACE, DemoOptions, Episode, refuse_second_demo, run_episodes
 from remote_inference.tools.deployment.process_group import ProcessError
 
 # -- The results of a run of the demo: summary.json, report.png and frames.png, drawn from its bag -------
@@ -56,7 +54,7 @@ LIBRARIES = ("mujoco", "numpy", "rosbags", "torch")
 def write_results(options: DemoOptions, episodes: Sequence[Episode], folder: Path) -> dict[str, Any]:
     """Read the run's bag, write summary and pictures next to it; return the summary."""
     timeline = load_timeline(folder / "bag", NAMESPACE)
-    summary = _write_summary(options, episodes, folder, timeline)
+    summary = write_summary(options, episodes, folder, timeline)
     title = (
         f"{options.policy}: {summary['successes']} of {len(episodes)} cubes, strategy {options.strategy}, "
         f"{options.path_text} injected"
@@ -67,14 +65,10 @@ def write_results(options: DemoOptions, episodes: Sequence[Episode], folder: Pat
     return summary
 
 
-def write_summary(options: DemoOptions, episodes: Sequence[Episode], folder: Path) -> dict[str, Any]:
-    """Write and return only the summary: the pictures take a while. There must be an episode."""
-    return _write_summary(options, episodes, folder, load_timeline(folder / "bag", NAMESPACE))
-
-
-def _write_summary(
+def write_summary(
     options: DemoOptions, episodes: Sequence[Episode], folder: Path, timeline: Timeline
 ) -> dict[str, Any]:
+    """Write and return only the summary: the pictures take a while. There must be an episode."""
     numbers = summarise(timeline)
     successes = sum(episode.success for episode in episodes)
     summary = {
@@ -120,15 +114,13 @@ def _first_success(timeline: Timeline, episodes: Sequence[Episode]) -> tuple[flo
 
 
 def _versions() -> dict[str, str]:
-    versions = {
+    return {
         "remote_inference": remote_inference.__version__,
         "python": platform.python_version(),
         "ros_distro": os.environ.get("ROS_DISTRO", "") or distribution_of_wheels() or "unknown",
         "rmw": get_rmw_implementation_identifier(),
+        **{library: version(library) for library in LIBRARIES},
     }
-    for library in LIBRARIES:
-        versions[library] = version(library)
-    return versions
 
 
 STARTS = "starting a policy server, the simulated arm and its robot's node"
@@ -196,7 +188,8 @@ def _show_summary_so_far(
     display: Display, options: DemoOptions, episodes: Sequence[Episode], folder: Path
 ) -> None:
     try:
-        display.show_summary(write_summary(options, episodes, folder), folder)
+        timeline = load_timeline(folder / "bag", NAMESPACE)
+        display.show_summary(write_summary(options, episodes, folder, timeline), folder)
     except (UserError, OSError) as error:  # such as a killed recorder: the error that ended the run says more
         display.say(f"no summary: {error}")
 

@@ -22,10 +22,8 @@ from rich.progress import (
 
 from remote_inference.learn.environments.belt_arm.strategies import STRATEGIES
 from remote_inference.tools.demo.learn import Learning, Report
-from remote_inference.tools.demo.learning import WINDOW, as_lines, draw_learning
-from remote_inference.tools.demo.options import DemoOptions
-from remote_inference.tools.demo.run import Episode, Progress
-from remote_inference.tools.demo.sweep import Sweep, as_rows
+from remote_inference.tools.demo.results import WINDOW, Sweep, as_lines, as_rows, draw_learning
+from remote_inference.tools.demo.run import DemoOptions, Episode, Progress
 from remote_inference.tools.tables import Table, print_table
 
 STATE_STYLES = {
@@ -60,27 +58,20 @@ class Display:
             self.say(text)
 
     def show_summary(self, summary: Mapping[str, Any], folder: Path) -> None:
-        if self.give_json:
-            self.give_json(summary)
-        else:
-            print_table(summary_table(summary))
-            self._say_paths(folder, ("summary.json", "report.png", "frames.png", "bag"))
+        self._show(summary, summary_table(summary), folder, "summary.json", "report.png", "frames.png", "bag")
 
     def show_learning(self, summary: Mapping[str, Any], folder: Path) -> None:
-        if self.give_json:
-            self.give_json(summary)
-        else:
-            print_table(_rows_table("Belt arm demo, learning", as_lines(summary)))
-            self._say_paths(folder, ("learning.json", "learning.png", "bag", "policy"))
+        table = Table("Belt arm demo, learning", ("", " "), as_lines(summary))
+        self._show(summary, table, folder, "learning.json", "learning.png", "bag", "policy")
 
     def show_sweep(self, cells: Sweep, folder: Path) -> None:
-        if self.give_json:
-            self.give_json(as_rows(cells))
-        else:
-            print_table(sweep_table(cells))
-            self._say_paths(folder, ("sweep.json", "sweep.png"))
+        self._show(as_rows(cells), sweep_table(cells), folder, "sweep.json", "sweep.png")
 
-    def _say_paths(self, folder: Path, names: Sequence[str]) -> None:
+    def _show(self, result: Any, table: Table, folder: Path, *names: str) -> None:
+        if self.give_json:
+            self.give_json(result)
+            return
+        print_table(table)
         for path in (folder / name for name in names):
             if path.exists():
                 self.say(f"  {path}")
@@ -137,11 +128,7 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
         ("control ticks by source", ", ".join(f"{name} {count}" for name, count in actions.items())),
         ("states", states),
     ]
-    return _rows_table("Belt arm demo", rows)
-
-
-def _rows_table(title: str, rows: Sequence[tuple[str, str]]) -> Table:
-    return Table(title, ("", " "), rows)
+    return Table("Belt arm demo", ("", " "), rows)
 
 
 def sweep_table(cells: Sweep) -> Table:

@@ -10,12 +10,12 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from remote_inference.base.errors import UserError
 from remote_inference.base.paths import share_path
-from remote_inference.tools.demo.options import DemoOptions
-from remote_inference.tools.demo.run import Episode, Progress, first_seed, run_episode, running
+from remote_inference.tools.demo.run import DemoOptions, Episode, first_seed, run_episode, running
 from remote_inference.tools.demo.trainer_log import POLICY_FOLDER, read_updates
 from remote_inference.tools.deployment.bringup import Process
 
@@ -60,13 +60,8 @@ def run_learning(
         socket = Path(home) / "weights.socket"  # a socket's path must be short
         section = {"weights": {"accept": True, "socket": str(socket)}}
         with running(options, folder, section) as (group, operator):
-            run = _Run(
-                lambda seed, report: run_episode(operator, group, seed, (), report),
-                first_seed(options),
-                folder,
-                attempts,
-                report,
-            )
+            play = partial(run_episode, operator, group)
+            run = _Run(play, first_seed(options), folder, attempts, report)
             for _ in range(EPISODES_BEFORE):
                 run.run_one()
             run.begin_learning()
@@ -84,22 +79,19 @@ def after_learning(options: DemoOptions, latency_ms: float, folder: Path) -> Dem
     return DemoOptions(EPISODES_AFTER, latency_ms, options.strategy, options.seed, str(policy), record=False)
 
 
+@dataclass
 class _Run:
     """Runs one episode after the other and keeps them with their times."""
 
-    def __init__(
-        self,
-        play: Callable[[int, Callable[[Progress], None]], Episode],
-        seed: int,
-        folder: Path,
-        attempts: list[Attempt],
-        report: Report,
-    ) -> None:
-        """play: runs the episode of a seed. seed: of the first."""
-        self._play, self._seed = play, seed
-        self._folder, self._attempts, self._report = folder, attempts, report
+    _play: Callable[[int, Callable[[str], None]], Episode]  # the episode of a seed
+    _seed: int  # of the first
+    _folder: Path
+    _attempts: list[Attempt]
+    _report: Report
+    _is_learning: bool = False
+
+    def __post_init__(self) -> None:
         self._start_clock()
-        self._is_learning = False
 
     @property
     def since_s(self) -> float:
@@ -120,7 +112,7 @@ class _Run:
 
     def run_one(self) -> None:
         begin_s = self.since_s
-        episode = self._play(self._seed + len(self._attempts), lambda progress: self._show(progress.state))
+        episode = self._play(self._seed + len(self._attempts), self._show)
         self._attempts.append(Attempt(begin_s, self.since_s, episode))
         self._show("")
 

@@ -21,7 +21,6 @@ from remote_inference.base.paths import share_path
 from remote_inference.learn.environments.belt_arm import EPISODE_LIMIT_S
 from remote_inference.learn.environments.belt_arm.strategies import STRATEGIES
 from remote_inference.learn.nodes.episode_operator import EpisodeOperator
-from remote_inference.tools.demo.options import DemoOptions
 from remote_inference.tools.deployment import bringup
 from remote_inference.tools.deployment.process_group import ProcessGroup
 
@@ -34,6 +33,27 @@ LEAVE_S = 3.0  # in which those of an earlier demo may still leave the graph
 STARTUP_TIMEOUT_S = 60.0
 OUTCOME_PERIOD_S = 0.1
 FIRST_SEED = 1_000_000  # seeds below are for training
+
+
+@dataclass(frozen=True)
+class DemoOptions:
+    """What to run. Episode k has seed `FIRST_SEED + seed * 10_000 + k`."""
+
+    episodes: int
+    latency_ms: float
+    strategy: str
+    seed: int
+    policy: str  # folder of config/models, or any folder's absolute path
+    record: bool = True
+    jitter_ms: float = 0.0  # largest deviation of the latency, either way
+    loss: float = 0.0  # fraction of the chunks
+
+    @property
+    def path_text(self) -> str:
+        """What the network path does to chunks, in words."""
+        jitter = f" ± {self.jitter_ms:g}" if self.jitter_ms else ""
+        loss = f", {self.loss:.0%} lost" if self.loss else ""
+        return f"{self.latency_ms:g}{jitter} ms{loss}"
 
 
 class DemoError(UserError):
@@ -89,10 +109,13 @@ def run_episodes(
     """
     report(Progress((), "starting"))
     with running(options, folder) as (group, operator):
+
+        def show(state: str) -> None:
+            report(Progress(tuple(episodes), state))
+
         for index in range(options.episodes):
-            seed = first_seed(options) + index
-            episodes.append(run_episode(operator, group, seed, tuple(episodes), report))
-            report(Progress(tuple(episodes), _state_name(operator)))
+            episodes.append(run_episode(operator, group, first_seed(options) + index, show))
+            show(_state_name(operator))
 
 
 @contextmanager
@@ -115,7 +138,13 @@ def running(
             group.start(replace(recorder, required=True))  # without the bag there are no results
         group.start(bringup.server(_write_manifest(options, folder, manifest)))
         group.start(bringup.belt_arm(namespace=NAMESPACE))
-        group.start(_robot(options))
+        robot = bringup.robot(
+            CONTRACT,
+            namespace=NAMESPACE,
+            parameter_files=[share_path("config", "belt_arm.params.yaml")],
+            parameters=STRATEGIES[options.strategy].parameters,
+        )
+        group.start(robot)
         operator.wait_for_robot(STARTUP_TIMEOUT_S)
         yield group, operator
 
@@ -126,18 +155,14 @@ def first_seed(options: DemoOptions) -> int:
 
 
 def run_episode(
-    operator: EpisodeOperator,
-    group: ProcessGroup,
-    seed: int,
-    before: tuple[Episode, ...],
-    report: Callable[[Progress], None],
+    operator: EpisodeOperator, group: ProcessGroup, seed: int, show: Callable[[str], None]
 ) -> Episode:
-    """Run one episode. before: those that `report` shows. Raises ProcessError and OperatorError."""
+    """Run one episode. show: takes the robot's state. Raises ProcessError and OperatorError."""
     episode_id = operator.begin_episode(seed)
     while True:
         operator.spin(OUTCOME_PERIOD_S)
         group.check()
-        report(Progress(before, _state_name(operator)))
+        show(_state_name(operator))
         outcome = operator.outcome()
         if outcome.message:  # the arm stands still, and so does its clock
             raise OperatorError(f"belt_arm: {outcome.message}")
@@ -163,12 +188,3 @@ def _write_manifest(options: DemoOptions, folder: Path, sections: Mapping[str, A
     path = folder / "manifest.yaml"
     path.write_text(dump_yaml(manifest), encoding="utf-8")
     return path
-
-
-def _robot(options: DemoOptions) -> bringup.Process:
-    return bringup.robot(
-        CONTRACT,
-        namespace=NAMESPACE,
-        parameter_files=[share_path("config", "belt_arm.params.yaml")],
-        parameters=STRATEGIES[options.strategy].parameters,
-    )

@@ -56,7 +56,6 @@ class Process:
     required: bool = True  # the deployment ends with this process
     is_suspended: bool = True  # by Ctrl-Z, with the deployment
     words: Sequence[str] = ()  # whole command line of a program that is no node of this package
-    zenoh_settings: Mapping[str, str] = field(default_factory=dict)  # JSON5 by key, over the session's file
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "namespace", absolute_namespace(self.namespace))
@@ -73,7 +72,7 @@ class Process:
         for path in self.parameter_files:
             command += ["--params-file", str(path)]
         for name, value in self.parameters.items():
-            command += ["-p", f"{name}:={_yaml(value)}"]
+            command += ["-p", f"{name}:={json.dumps(value, ensure_ascii=False)}"]  # JSON is YAML, too
         return command
 
 
@@ -99,12 +98,12 @@ def absolute_name(name: str, what: str) -> str:
 def environment(zenoh_settings: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
     """Return the environment variables for every process of a deployment; those already set win.
 
-    zenoh_settings: as of `Process`. Raises EndpointError.
+    zenoh_settings: JSON5 by key, over the session's file. Raises EndpointError.
     """
     variables = {name: value for name, value in MALLOC_ENVIRONMENT.items() if name not in os.environ}
     if not fast_dds.is_configured(os.environ):
         variables[fast_dds.profile_variable()] = str(share_path("config", "fastdds.xml"))
-    return variables | _zenoh_environment("", zenoh_settings)
+    return variables | zenoh_config.environment(share_path("config", "zenoh"), "", os.environ, zenoh_settings)
 
 
 def with_middleware(process: Process, rmw: str, router: str = "") -> Process:
@@ -113,14 +112,11 @@ def with_middleware(process: Process, rmw: str, router: str = "") -> Process:
     rmw: RMW_IMPLEMENTATION, empty to keep the one in force. router: endpoint of the Zenoh router that the
     nodes connect to, such as tls/host:7447; empty: the configuration's. Raises EndpointError.
     """
-    variables = _zenoh_environment(router, process.zenoh_settings)
+    present = {**os.environ, **process.environment}
+    variables = zenoh_config.environment(share_path("config", "zenoh"), router, present)
     if rmw:
         variables["RMW_IMPLEMENTATION"] = rmw
     return replace(process, environment={**process.environment, **variables})
-
-
-def _zenoh_environment(router: str, settings: Mapping[str, str]) -> dict[str, str]:
-    return zenoh_config.environment(share_path("config", "zenoh"), router, os.environ, settings)
 
 
 def server(
@@ -137,7 +133,6 @@ def server(
         namespace,
         {"manifest": str(manifest), "autostart": autostart},
         environment=environment(zenoh_config.SERVER_SETTINGS),
-        zenoh_settings=zenoh_config.SERVER_SETTINGS,
     )
 
 
@@ -291,17 +286,6 @@ def demo_processes(*, namespace: str = "/belt_arm_1") -> list[Process]:
             parameters={"autostart": True},
         ),
     ]
-
-
-def _yaml(value: Any) -> str:
-    """Return a parameter's value as `--ros-args -p` reads it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_yaml(item) for item in value) + "]"
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return repr(value)
 
 
 # -- The processes of simulated robots, and of simulators for trainers -----------------------------------

@@ -70,12 +70,8 @@ def describe_missing(rmw: str, installed: Sequence[str]) -> str:
 def require_middleware() -> None:
     """Raise MiddlewareError when RMW_IMPLEMENTATION names a middleware that is not installed."""
     wanted = os.environ.get("RMW_IMPLEMENTATION", "")
-    installed = installed_middlewares()
-    if wanted and wanted not in installed:
-        raise MiddlewareError(
-            f"middleware: {describe_missing(wanted, installed)}; "
-            f"{find_installation(os.environ).remedy(wanted)}"
-        )
+    if wanted and wanted not in installed_middlewares():
+        raise _missing("middleware: ", wanted, "RMW_IMPLEMENTATION")
 
 
 def middleware_warnings(rmw: str, router: str = "") -> list[str]:
@@ -84,8 +80,8 @@ def middleware_warnings(rmw: str, router: str = "") -> list[str]:
     rmw: RMW_IMPLEMENTATION, empty for the distribution's default. router: as given to `bringup.environment`.
     Raises MiddlewareError when `rmw` is not installed.
     """
-    if rmw:
-        _require_installed(rmw)
+    if rmw and not _is_installed(rmw):
+        raise _missing("rmw:=", rmw, "rmw:=")
     if rmw == zenoh_config.RMW:
         return []
     if not router and not _is_installed(zenoh_config.RMW):  # the wheels: there is no choice
@@ -108,10 +104,7 @@ def _is_installed(rmw: str) -> bool:
     return True
 
 
-def _require_installed(rmw: str) -> None:
-    if _is_installed(rmw):
-        return
-    raise MiddlewareError(
-        f"rmw:={describe_missing(rmw, installed_middlewares())}; "
-        f"{find_installation(os.environ).remedy(rmw, 'rmw:=')}"
-    )
+def _missing(place: str, rmw: str, setting: str) -> MiddlewareError:
+    installation = find_installation(os.environ)
+    found = describe_missing(rmw, installation.middlewares)
+    return MiddlewareError(f"{place}{found}; {installation.remedy(rmw, setting)}")

@@ -75,7 +75,8 @@ def file_parameters(node: str, files: Sequence[str | Path]) -> dict[str, Any]:
     """
     parameters: dict[str, Any] = {}
     for path in files:
-        for section in _sections(read_yaml(path), node):
+        sections = find_sections(read_yaml(path))
+        for section in (own for name, own in sections if name.rpartition("/")[2] == node):
             if not isinstance(section, dict):
                 raise DocumentError(f"{path}: {node}: {PARAMETERS_KEY}: expected a mapping of parameters")
             parameters |= section
@@ -143,8 +144,3 @@ def _servers_in(content: Any) -> Iterator[str]:
         for key, value in content.items():
             own = value.get("servers") if key == PARAMETERS_KEY and isinstance(value, dict) else None
             yield from own if isinstance(own, list) else _servers_in(value)
-
-
-def _sections(content: Any, node: str) -> Iterator[Any]:
-    """Yield the parameters of each part of a file that is for a node of that name."""
-    return (section for name, section in find_sections(content) if name.rpartition("/")[2] == node)

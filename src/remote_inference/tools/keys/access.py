@@ -99,10 +99,10 @@ def _server(fleet: Fleet, server: str) -> Iterator[Grant]:
     yield from _status(server)
     yield from _service(f"*/{server}/**")
     yield from _tokens("SS", _server_node(server), f"%{server}%$*")
-    for robot in fleet.robots_of(server):
+    for robot in fleet.users_of(server, "robots"):
         yield from _swap(_robot_topics(robot))
         yield from _swap(_session(robot, server))
-    for trainer in fleet.trainers_of(server):
+    for trainer in fleet.users_of(server, "trainers"):
         yield from _swap(_trainer_topics(trainer))
         yield from _swap(_weights(trainer, server))
 
@@ -186,7 +186,7 @@ def _trainer_topics(trainer: str) -> Iterator[Grant]:
 
 def _weights(trainer: str, server: str) -> Iterator[Grant]:
     """Open links to a server, send it weights, receive its replies, and see its tokens."""
-    own, other = _trainer_node(trainer), _server_node(server)
+    own, other = f"%{trainer}/{TRAINER_NODE}_$*", _server_node(server)  # a node of its own for each link
     yield from _topic(f"*/{server}/weights/**")
     yield from _tokens("MP", own, f"%{server}%weights")
     yield from _swap(_tokens("MS", other, f"%{server}%weights"))
@@ -252,7 +252,3 @@ def _robot_node(robot: str) -> str:
 
 def _server_node(server: str) -> str:
     return f"%/{server}"
-
-
-def _trainer_node(trainer: str) -> str:
-    return f"%{trainer}/{TRAINER_NODE}_$*"  # one for each link

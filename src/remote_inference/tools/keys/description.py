@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 from typing_extensions import Self
@@ -197,13 +197,10 @@ class Fleet(Document):
             for name in getattr(self, role):
                 yield role, name
 
-    def robots_of(self, server: str) -> list[str]:
-        """Return the robots assigned to a server."""
-        return [name for name, robot in self.robots.items() if server in robot.servers]
-
-    def trainers_of(self, server: str) -> list[str]:
-        """Return the trainers assigned to a server."""
-        return [name for name, trainer in self.trainers.items() if server in trainer.servers]
+    def users_of(self, server: str, role: Literal["robots", "trainers"]) -> list[str]:
+        """Return the robots or the trainers that are assigned to a server."""
+        assigned: dict[str, Assigned] = getattr(self, role)
+        return [name for name, user in assigned.items() if server in user.servers]
 
 
 def load_fleet(folder: Path) -> Fleet:
@@ -213,8 +210,7 @@ def load_fleet(folder: Path) -> Fleet:
 
 def save_fleet(folder: Path, fleet: Fleet) -> None:
     """Write a fleet's description completely or not at all. Raises OSError."""
-    content = fleet.model_dump(mode="python")
-    text = HEADER + dump_yaml(_plain(content))
+    text = HEADER + dump_yaml(fleet.model_dump())
     write_file(folder / FILE_NAME, text.encode(), 0o644)
 
 
@@ -244,12 +240,10 @@ def without_member(fleet: Fleet, name: str, until: datetime.date, source: str) -
     until: day on which the member's certificate expires.
     """
     role = role_of(fleet, name, source)
-    for user_role, assigned in (("robots", fleet.robots), ("trainers", fleet.trainers)):
-        for user, member in assigned.items():
-            if name in member.servers:
-                raise DocumentError(
-                    f"{source}: {user_role}.{user}.servers: found {name!r}, expected it to be removed first"
-                )
+    places = [f"robots.{user}" for user in fleet.users_of(name, "robots")]
+    places += [f"trainers.{user}" for user in fleet.users_of(name, "trainers")]
+    if places:
+        raise DocumentError(f"{source}: {places[0]}.servers: found {name!r}, expected it to be removed first")
     content = fleet.model_dump()
     if isinstance(content[role], dict):
         del content[role][name]
@@ -266,12 +260,3 @@ def role_of(fleet: Fleet, name: str, source: str) -> str:
             return role
     names = ", ".join(known for _, known in fleet.members()) or "none yet"
     raise DocumentError(f"{source}: found no member {name!r}, expected one of {names}")
-
-
-def _plain(value: object) -> object:
-    """Replace tuples by lists: YAML's safe writer cannot write tuples."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import getpass
 import json
@@ -14,9 +15,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import json5
+
 from remote_inference.base.documents.document import DocumentError
 from remote_inference.base.paths import share_path
-from remote_inference.tools.keys import authority as ca, description, render
+from remote_inference.tools.keys import authority as ca, description
+from remote_inference.tools.keys.access import access_control
 from remote_inference.tools.keys.description import (
     Fleet,
     replace_folder,
@@ -25,6 +29,9 @@ from remote_inference.tools.keys.description import (
     write_folder,
 )
 
+CA_FILE, CERTIFICATE_FILE, KEY_FILE = "ca.pem", "certificate.pem", "key.pem"
+SESSION_FILE, ROUTER_FILE = "session.json5", "router.json5"
+LOCAL_ENDPOINT = "tcp/localhost:7447"  # where ROS nodes look for their machine's router
 PASSPHRASE_VARIABLE = "REMOTE_INFERENCE_CA_PASSPHRASE"
 AUTHORITY_LIFETIME = datetime.timedelta(days=3650)
 MEMBER_LIFETIME = datetime.timedelta(days=365)
@@ -100,7 +107,7 @@ def revoke(folder: Path, name: str) -> list[Standing]:
     """Remove a member and delete its local key. Raises DocumentError if it is unknown or still in use."""
     fleet = _load(folder)
     role = description.role_of(fleet, name, _source(folder))
-    certificate = ca.read_certificate(_member(folder, name) / render.CERTIFICATE_FILE)
+    certificate = ca.read_certificate(_member(folder, name) / CERTIFICATE_FILE)
     until = ca.valid_until(certificate).date()
     description.save_fleet(folder, description.without_member(fleet, name, until, _source(folder)))
     shutil.rmtree(_member(folder, name))
@@ -112,19 +119,17 @@ def render_all(folder: Path) -> list[Standing]:
     """Write every member's Zenoh configurations. Raises DocumentError, AuthorityError and OSError."""
     fleet = _load(folder)
     bases = share_path("config", "zenoh")
-    router_base, session_base = (
-        render.load_base(bases / file) for file in (render.ROUTER_FILE, render.SESSION_FILE)
-    )
+    router_base, session_base = (load_base(bases / file) for file in (ROUTER_FILE, SESSION_FILE))
     for _, name in fleet.members():
-        ca.read_certificate(_member(folder, name) / render.CERTIFICATE_FILE)
+        ca.read_certificate(_member(folder, name) / CERTIFICATE_FILE)
     configurations: dict[Path, dict[str, Any]] = {}
     for role, name in fleet.members():
         place = _member(folder, name)
         if role == "routers":
-            configurations[place / render.ROUTER_FILE] = render.fleet_router(router_base, fleet, name)
+            configurations[place / ROUTER_FILE] = fleet_router(router_base, fleet, name)
         else:
-            configurations[place / render.ROUTER_FILE] = render.machine_router(router_base, fleet, name)
-            configurations[place / render.SESSION_FILE] = render.session(session_base, fleet, name)
+            configurations[place / ROUTER_FILE] = machine_router(router_base, fleet, name)
+            configurations[place / SESSION_FILE] = session(session_base, fleet, name)
     write_files(
         {
             path: (json.dumps(configuration, indent=2).encode(), 0o644)
@@ -147,14 +152,14 @@ def _issue(folder: Path, fleet: Fleet, name: str) -> dict[str, tuple[bytes, int]
     hosts = fleet.routers[name].hosts if name in fleet.routers else ()
     credential = authority.issue(name, _now(), MEMBER_LIFETIME, hosts)
     return {
-        render.CA_FILE: (authority.certificate_pem, 0o644),
-        render.CERTIFICATE_FILE: (credential.certificate, 0o644),
-        render.KEY_FILE: (credential.key, 0o600),
+        CA_FILE: (authority.certificate_pem, 0o644),
+        CERTIFICATE_FILE: (credential.certificate, 0o644),
+        KEY_FILE: (credential.key, 0o600),
     }
 
 
 def _standing(folder: Path, role: str, name: str) -> Standing:
-    return _standing_of(_member(folder, name) / render.CERTIFICATE_FILE, role, name)
+    return _standing_of(_member(folder, name) / CERTIFICATE_FILE, role, name)
 
 
 def _standing_of(certificate: Path, role: str, name: str) -> Standing:
@@ -209,3 +214,86 @@ def _now() -> datetime.datetime:
 
 def _date(moment: datetime.datetime) -> str:
     return f"{moment:%Y-%m-%d}"
+
+
+# -- Zenoh configurations: the package's defaults with keys, endpoints and access control list -----------
+
+
+def load_base(path: Path) -> dict[str, Any]:
+    """Return the Zenoh configuration in a JSON5 file. Raises DocumentError."""
+    try:
+        content = json5.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DocumentError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise DocumentError(f"{path}: is not valid JSON5: {error}") from error
+    if not isinstance(content, dict):
+        raise DocumentError(f"{path}: found no Zenoh configuration, expected a mapping of keys")
+    return content
+
+
+def fleet_router(base: dict[str, Any], fleet: Fleet, name: str) -> dict[str, Any]:
+    """Return the configuration of a fleet router, which dials the routers listed before it."""
+    earlier = list(fleet.routers)[: list(fleet.routers).index(name)]
+    config = _secured(base, fleet, name, [e for router in earlier for e in fleet.routers[router].endpoints])
+    config["mode"] = "router"
+    config["listen"]["endpoints"] = [f"tls/[::]:{port}" for port in fleet.routers[name].ports]
+    config["transport"]["link"]["tls"] |= {
+        "listen_private_key": _path(fleet, name, KEY_FILE),
+        "listen_certificate": _path(fleet, name, CERTIFICATE_FILE),
+    }
+    config["access_control"] = access_control(fleet)
+    _silence(config)
+    return config
+
+
+def machine_router(base: dict[str, Any], fleet: Fleet, name: str) -> dict[str, Any]:
+    """Return the configuration of the router of a member's machine: local nodes need no keys to reach it."""
+    config = _secured(base, fleet, name, _endpoints(fleet))
+    config["mode"] = "router"
+    config["listen"]["endpoints"] = [LOCAL_ENDPOINT]
+    config["transport"]["link"]["protocols"] = ["tcp", "tls"]
+    return config
+
+
+def session(base: dict[str, Any], fleet: Fleet, name: str) -> dict[str, Any]:
+    """Return the configuration of a member's only ROS process, which dials the fleet's routers itself."""
+    config = _secured(base, fleet, name, _endpoints(fleet))
+    config["mode"] = "client"  # no peer may talk past the routers
+    config["listen"]["endpoints"] = []
+    _silence(config)
+    return config
+
+
+def _secured(base: dict[str, Any], fleet: Fleet, name: str, endpoints: list[str]) -> dict[str, Any]:
+    config = copy.deepcopy(base)
+    for section in ("connect", "listen"):
+        config.setdefault(section, {})
+    config["connect"]["endpoints"] = endpoints
+    link = config.setdefault("transport", {}).setdefault("link", {})
+    link["protocols"] = ["tls"]
+    link["tls"] = {
+        **(link.get("tls") or {}),
+        "root_ca_certificate": _path(fleet, name, CA_FILE),
+        "enable_mtls": True,
+        "connect_private_key": _path(fleet, name, KEY_FILE),
+        "connect_certificate": _path(fleet, name, CERTIFICATE_FILE),
+        "verify_name_on_connect": True,
+        "close_link_on_expiration": True,
+    }
+    return config
+
+
+def _silence(config: dict[str, Any]) -> None:
+    """Turn discovery off, so that no member learns another member's address."""
+    scouting = config.setdefault("scouting", {})
+    for way in ("multicast", "gossip"):
+        scouting.setdefault(way, {})["enabled"] = False
+
+
+def _endpoints(fleet: Fleet) -> list[str]:
+    return [endpoint for router in fleet.routers.values() for endpoint in router.endpoints]
+
+
+def _path(fleet: Fleet, name: str, file: str) -> str:
+    return str(Path(fleet.directory, name, file))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -268,7 +268,8 @@ def _write(out: Path, data: Mapping[str, Any]) -> None:
     except ValueError:  # a recorded number is none, which JSON does not know
         text = json.dumps(_finite(data), separators=(",", ":"), allow_nan=False)
     text = text.replace("<", "\\u003c")
-    head, middle, tail = _split(TEMPLATE.read_text(encoding="utf-8"), "/*DATA*/", "/*SCRIPT*/")
+    head, rest = TEMPLATE.read_text(encoding="utf-8").split("/*DATA*/")
+    middle, tail = rest.split("/*SCRIPT*/")
     with atomic_write(out) as draft, draft.open("w", encoding="utf-8") as file:
         file.writelines((head, text, middle, SCRIPT.read_text(encoding="utf-8"), tail))
 
@@ -280,10 +281,3 @@ def _finite(data: Any) -> Any:
     if isinstance(data, Mapping):
         return {key: _finite(value) for key, value in data.items()}
     return [_finite(item) for item in data] if isinstance(data, (list, tuple)) else data
-
-
-def _split(text: str, *marks: str) -> Iterable[str]:
-    for mark in marks:
-        part, _, text = text.partition(mark)
-        yield part
-    yield text

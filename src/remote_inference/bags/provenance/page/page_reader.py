@@ -272,9 +272,8 @@ class PageReader:
 
     def _add_command(self, command: Command) -> None:
         at_ns = self._bag.start_ns + round(command.t_s * 1e9)
-        newest = {
-            topic: one.at(at_ns) for topic, one in self._newest.items()
-        }  # also when skipped: it forgets
+        # Also when the tick is skipped: it forgets.
+        newest = {topic: one.at(at_ns) for topic, one in self._newest.items()}
         if not self.ticks.takes_next:
             self.ticks.skip()
             return

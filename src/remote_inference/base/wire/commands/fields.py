@@ -22,7 +22,6 @@ from remote_inference.base.wire.arrays import WireError
 from remote_inference.base.wire.commands.writer import CommandReader, CommandWriter
 from remote_inference.base.wire.message_types import command_class, message_class
 from remote_inference.base.wire.sensors.content_time import is_stamped
-from remote_inference.base.wire.sensors.error import SensorError
 from remote_inference.base.wire.sensors.field_types import NUMBERS, find_type, item_type, message_type
 from remote_inference.base.wire.sensors.fields import FieldReader
 
@@ -114,16 +113,13 @@ class FieldCommandReader(CommandReader):
         super().__init__(sink.topic, [contract.kind_of(sink)] * len(sink.names), sink.names)
         self.message_type = _find_class(sink)
         paths = [parse_field_path(text) for text in sink.fields]
-        self._reader = FieldReader(sink.type, paths)
+        self._reader = FieldReader(sink.type, paths, sink.topic)
         limits = [contract.actions.limit_of(name) for name in sink.names]
         self._ends = np.array([[limit.min, limit.max] for limit in limits])
         self._is_boolean = np.array([find_type(sink.type, path)[1] == "boolean" for path in paths])
 
     def read(self, message: Any) -> NDArray[np.float64]:
-        try:
-            values = self._reader.read(message)
-        except SensorError as error:
-            raise self._error(str(error)) from error
+        values = self._reader.read(message)
         closed = np.where(values != 0.0, self._ends[:, 1], self._ends[:, 0])
         return np.where(self._is_boolean, closed, values)
 

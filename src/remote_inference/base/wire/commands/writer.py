@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from remote_inference.base.contract.action_kinds import Kind
 from remote_inference.base.contract.commands.sink import CommandSink
 from remote_inference.base.contract.contract import Contract
-from remote_inference.base.wire.arrays import WireError
-from remote_inference.base.wire.sensors import SensorError
+from remote_inference.base.wire.arrays import SensorError, WireError
 
 # -- What a reader of commands is: those of a person to the robot, or those to a simulated controller ----
 

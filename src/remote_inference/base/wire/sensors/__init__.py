@@ -3,8 +3,8 @@
 """Reads the robot's sensor messages as the contract says: its state as numbers, images ready to be sent."""
 
 from remote_inference.base.contract.state_source import MESSAGE_READERS
+from remote_inference.base.wire.arrays import SensorError
 from remote_inference.base.wire.sensors.cameras import CameraReader
-from remote_inference.base.wire.sensors.error import SensorError
 from remote_inference.base.wire.sensors.joint_merge import JointReader
 
 __all__ = ["CameraReader", "JointReader", "SensorError"]

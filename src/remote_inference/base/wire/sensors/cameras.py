@@ -8,10 +8,9 @@ from sensor_msgs.msg import CompressedImage, Image
 
 from remote_inference.base.contract.image_source import COMPRESSED_IMAGE, RAW, ImageSource, first_word
 from remote_inference.base.exchange import ImageFeature
-from remote_inference.base.wire.arrays import bytes_field
+from remote_inference.base.wire.arrays import SensorError, bytes_field
 from remote_inference.base.wire.images.encodings import IMAGE_ENCODINGS
 from remote_inference.base.wire.images.images import ImageError, image_from_message, image_to_message
-from remote_inference.base.wire.sensors.error import SensorError
 
 _RAW_ENCODINGS = {"rgb": "rgb8", "depth": "16UC1"}
 

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remote_inference.base.contract.field_path import FieldPath
-from remote_inference.base.wire.arrays import WireError
-from remote_inference.base.wire.sensors.error import SensorError, find_non_finite
+from remote_inference.base.wire.arrays import SensorError, WireError, find_non_finite
 from remote_inference.base.wire.sensors.field_types import check_path
 
 _Get = Callable[[Any], Any]
@@ -25,8 +24,8 @@ class FieldReader:
     Messages may be rclpy's, or any object with the same fields, as those of a bag.
     """
 
-    def __init__(self, type_name: str, paths: Sequence[FieldPath]) -> None:
-        """type_name: as "geometry_msgs/msg/WrenchStamped".
+    def __init__(self, type_name: str, paths: Sequence[FieldPath], topic: str = "") -> None:
+        """type_name: as "geometry_msgs/msg/WrenchStamped". topic: named before what cannot be read, if given.
 
         Raises WireError, beginning with the path's place as in `fields.2`, for a path that the type does not
         have, that leads to no number, or through a sequence without an index; and for a type that is not
@@ -35,6 +34,7 @@ class FieldReader:
         for place, path in enumerate(paths):
             _check(type_name, path, f"fields.{place}")
         self._paths = tuple(paths)
+        self._where = f"{topic}: " if topic else ""
         self._names = tuple(name for path in paths for name in path.names)
         self._numbers: list[tuple[int, _Get]] = []  # with the place among the names
         self._slices: list[tuple[slice, _Get]] = []
@@ -63,9 +63,10 @@ class FieldReader:
                 values[places] = found
         except (IndexError, AttributeError, TypeError, ValueError) as error:
             problems = filter(None, (_find_problem(message, path) for path in self._paths))
-            raise SensorError(next(problems, f"cannot be read: {error}")) from error
+            problem = next(problems, f"cannot be read: {error}")
+            raise SensorError(f"{self._where}{problem}") from error
         if odd := find_non_finite(self._names, values):
-            raise SensorError(odd)
+            raise SensorError(f"{self._where}{odd}")
         return values
 
 

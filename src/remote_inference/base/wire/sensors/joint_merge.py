@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 
 from remote_inference.base.contract.state_source import StateSource
+from remote_inference.base.wire.arrays import SensorError, find_non_finite
 from remote_inference.base.wire.sensors.content_time import ContentClock, stamp_ns
-from remote_inference.base.wire.sensors.error import SensorError, find_non_finite
 
 # -- Reads joints by name, in whatever order a driver has them -------------------------------------------
 

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.state_source import MESSAGE_READERS, MessageReader, StateSource
-from remote_inference.base.wire.arrays import WireError
+from remote_inference.base.wire.arrays import SensorError, WireError, find_non_finite
 from remote_inference.base.wire.message_types import message_class
-from remote_inference.base.wire.sensors.error import SensorError, find_non_finite
 from remote_inference.base.wire.sensors.fields import FieldReader
 from remote_inference.base.wire.sensors.joint_merge import JointReader
 
@@ -87,7 +86,7 @@ def make_state_reader(source: StateSource, place: str) -> StateReader:
         return _WholeReader(source, place)
     find_class(source, place)
     try:
-        return _FieldsOfTopic(source.topic, FieldReader(source.type, source.paths))
+        return FieldReader(source.type, source.paths, source.topic)
     except WireError as error:
         raise WireError(f"{place}.{error}") from error
 
@@ -98,20 +97,6 @@ def find_class(source: StateSource, place: str) -> Any:
         return message_class(source.type)
     except WireError as error:
         raise WireError(f"{place}.type: {error}") from error
-
-
-class _FieldsOfTopic:
-    """Reads fields; its errors name the topic, too."""
-
-    def __init__(self, topic: str, fields: FieldReader) -> None:
-        self._topic = topic
-        self._fields = fields
-
-    def read(self, message: Any) -> NDArray[np.float64]:
-        try:
-            return self._fields.read(message)
-        except SensorError as error:
-            raise SensorError(f"{self._topic}: {error}") from error
 
 
 class _WholeReader:

@@ -327,9 +327,7 @@ class BeltArm:
     def robot_bodies(self) -> frozenset[int]:
         """The bodies of the arm that move, as in `render_bodies`."""
         root = self._model.body("shoulder").id
-        return frozenset(
-            int(body) for body in range(self._model.nbody) if self._model.body_rootid[body] == root
-        )
+        return frozenset(np.flatnonzero(self._model.body_rootid == root).tolist())
 
     def _ready_renderer(self) -> OffscreenRenderer:
         if self._renderer is None:

@@ -64,14 +64,15 @@ class PolicyAnswer:
     session_wait_s: float = 0.0
 
 
-class EpisodePolicy(Protocol):
-    """A policy in one episode. One thread asks it."""
+@dataclass(frozen=True)
+class EpisodePolicy:
+    """A policy in one episode. One thread asks it.
 
-    def answer(self, observation: PolicyObservation, step: int) -> PolicyAnswer:
-        """Return the chunk for an observation. step: control ticks of the episode before it.
+    answer: returns the chunk for an observation, after so many control ticks of the episode. Raises
+    PolicyError, or ServerLostError.
+    """
 
-        Raises PolicyError, or ServerLostError.
-        """
+    answer: Callable[[PolicyObservation, int], PolicyAnswer]
 
 
 class EvaluatedPolicy(Protocol):

@@ -28,7 +28,7 @@ from remote_inference.base.policy import (
     predict_all,
 )
 from remote_inference.learn.environment import EnvironmentSpec
-from remote_inference.learn.evaluation.policies import PolicyAnswer, PolicyPlace
+from remote_inference.learn.evaluation.policies import EpisodePolicy, PolicyAnswer, PolicyPlace
 from remote_inference.server.manifest.manifest import Manifest, load_manifest
 from remote_inference.server.policies import load_policy
 
@@ -67,11 +67,14 @@ class ManifestPolicy:
                 f"{name}: it serves one episode at a time; num_envs: found {num_envs}, expected 1"
             )
 
-    def begin(self, seed: int) -> _Episode:
+    def begin(self, seed: int) -> EpisodePolicy:
         del seed  # each request has its own, made of the episode's
         if self.spec.serving_mode is ServingMode.EXCLUSIVE:
             self.call(self._policy.reset, self._answer_s)
-        return _Episode(self, self._policy.make_processors())
+        processors = self._policy.make_processors()
+        return EpisodePolicy(
+            lambda observation, _: self.call(partial(self._answer, processors, observation), self._answer_s)
+        )
 
     def abort(self) -> None:
         """Do nothing: a policy that computes cannot be stopped."""
@@ -106,9 +109,6 @@ class ManifestPolicy:
             wait([future], left_s)
         return future.result()
 
-    def answer(self, processors: Processors, observation: PolicyObservation) -> PolicyAnswer:
-        return self.call(lambda: self._answer(processors, observation), self._answer_s)
-
     def _answer(self, processors: Processors, observation: PolicyObservation) -> PolicyAnswer:
         begin_s = time.monotonic()
         if problem := find_task_problem(self._policy.spec, observation.task or self._manifest.default_task):
@@ -120,12 +120,3 @@ class ManifestPolicy:
             raise PolicyError(f"{self._name}: {problem}")
         version = self._policy.spec.fingerprint
         return PolicyAnswer(chunk_model, chunk_robot, version, time.monotonic() - begin_s)
-
-
-class _Episode:
-    def __init__(self, policy: ManifestPolicy, processors: Processors) -> None:
-        self._policy, self._processors = policy, processors
-
-    def answer(self, observation: PolicyObservation, step: int) -> PolicyAnswer:
-        del step
-        return self._policy.answer(self._processors, observation)

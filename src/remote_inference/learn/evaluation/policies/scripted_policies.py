@@ -74,23 +74,19 @@ class ScriptedPolicy:
         self._begin = begin
 
     def begin(self, seed: int) -> EpisodePolicy:
-        return _Episode(self.spec.fingerprint, self._begin(seed))
+        chunk_at, version = self._begin(seed), self.spec.fingerprint
+
+        def answer(_: PolicyObservation, step: int) -> PolicyAnswer:
+            chunk = chunk_at(step)
+            return PolicyAnswer(chunk, chunk, version, 0.0)
+
+        return EpisodePolicy(answer)
 
     def abort(self) -> None:
         """Do nothing: nobody waits."""
 
     def close(self) -> None:
         """Do nothing: there is no device."""
-
-
-class _Episode:
-    def __init__(self, fingerprint: str, chunk_at: ChunkAt) -> None:
-        self._fingerprint, self._chunk_at = fingerprint, chunk_at
-
-    def answer(self, observation: PolicyObservation, step: int) -> PolicyAnswer:
-        del observation
-        chunk = self._chunk_at(step)
-        return PolicyAnswer(chunk, chunk, self._fingerprint, 0.0)
 
 
 def load_episodes(folder: Path, environment: EnvironmentSpec) -> tuple[list[Float32Array], list[Path]]:

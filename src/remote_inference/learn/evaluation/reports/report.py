@@ -286,10 +286,8 @@ def _failures_part(results: Sequence[EpisodeResult], folder: Path) -> str:
 def _section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], *, always: bool = False) -> str:
     """Return a title with its table; nothing without rows, unless it is shown always."""
     rows = list(rows)
-    return f"<h2>{title}</h2>{_table(head, rows)}" if rows or always else ""
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    if not rows and not always:
+        return ""
     marks = [' class="n"' if name.startswith("*") else "" for name in head]
     cells = "".join(
         f"<th{mark}>{escape(name.removeprefix('*'))}</th>" for name, mark in zip(head, marks, strict=True)
@@ -300,7 +298,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         + "</tr>"
         for row in rows
     )
-    return f"<table><tr>{cells}</tr>{body}</table>"
+    return f"<h2>{title}</h2><table><tr>{cells}</tr>{body}</table>"
 
 
 def _spread(one: Spread | None) -> str:

@@ -20,6 +20,7 @@ from remote_inference.learn.evaluation.results import EpisodeResult
 
 Z_95 = 1.959963984540054  # of a normal distribution, two-sided
 SUCCESS = "success"
+BY_SEED = operator.attrgetter("seed")
 
 COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
@@ -158,14 +159,14 @@ def summarise(results: Iterable[EpisodeResult], conditions: Iterable[Condition])
     by_condition: dict[Condition, list[EpisodeResult]] = {condition: [] for condition in conditions}
     for result in results:
         by_condition.setdefault(result.key.condition, []).append(result)
-    found = [(condition, sorted(each, key=_seed)) for condition, each in by_condition.items()]
+    found = [(condition, sorted(each, key=BY_SEED)) for condition, each in by_condition.items()]
     return [_summarise(condition, each) for condition, each in found if each]
 
 
 def compare_policies(results: Collection[EpisodeResult]) -> list[Pair]:
     """Return each two policies that played the same seeds under the same conditions."""
     played: dict[tuple[str, str, float], dict[str, dict[int, bool]]] = {}
-    for one in sorted(results, key=_seed):
+    for one in sorted(results, key=BY_SEED):
         place = played.setdefault((one.task, one.mode, one.latency_ms), {})
         place.setdefault(one.policy, {})[one.seed] = one.success
     pairs = []
@@ -196,10 +197,6 @@ def find_degradations(summaries: Sequence[Summary]) -> list[Degradation]:
         for at, rate in late
         if (at.task, at.policy) in stepped
     ]
-
-
-def _seed(result: EpisodeResult) -> int:
-    return result.seed
 
 
 def _summarise(condition: Condition, results: Sequence[EpisodeResult]) -> Summary:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 
 from rclpy.node import Node
@@ -94,27 +95,21 @@ class OperatorServices:
 
     def _resume(self, _: Trigger.Request, answer: Answer) -> None:
         pauses = self._engine.pauses  # what is paused from now on is not resumed by this
-        self._attempt(
-            lambda now_ns: self._engine.resume(now_ns, pauses), partial(_give, answer, lambda: "resumed")
-        )
+        self._attempt(lambda now_ns: self._engine.resume(now_ns, pauses), answer, lambda: "resumed")
 
     def _clear_stop(self, _: Trigger.Request, answer: Answer) -> None:
         stop = self._engine.stops.latched
         done = f"cleared {stop}; paused" if stop else "no stop was latched"
         heard = self._engine.stops.heard  # what stops from now on is not cleared by this
-        self._attempt(
-            lambda now_ns: self._engine.clear_stop(now_ns, heard), partial(_give, answer, lambda: done)
-        )
+        self._attempt(lambda now_ns: self._engine.clear_stop(now_ns, heard), answer, lambda: done)
 
     def _take_over(self, _: Trigger.Request, answer: Answer) -> None:
         if not self._engine.takeover_refusal:
             self._engine.take_over_at_once(time.monotonic_ns())  # the worker does the rest
-        self._attempt(
-            self._engine.take_over, partial(_give, answer, self._describe_takeover), however_late=True
-        )
+        self._attempt(self._engine.take_over, answer, self._describe_takeover, however_late=True)
 
     def _release(self, _: Trigger.Request, answer: Answer) -> None:
-        self._attempt(self._engine.release, partial(_give, answer, lambda: "released to the policy"))
+        self._attempt(self._engine.release, answer, lambda: "released to the policy")
 
     def _describe_takeover(self) -> str:
         state = "taken over"
@@ -152,15 +147,20 @@ class OperatorServices:
     def _attempt(
         self,
         command: Callable[[int], tuple[str, list[Effect]]],
-        answer: Callable[[str], None],
+        answer: Answer,
+        done: Callable[[], str],
         *,
         however_late: bool = False,
     ) -> None:
-        """Let the worker carry out a command that may be refused. answer, however_late: as of `_operate`."""
+        """Let the worker carry out a command that may be refused. done: returns what to say if it was not.
+
+        however_late: as of `_operate`.
+        """
+        give = partial(_give, answer, done)
         if refusal := self._engine.refusal:
-            answer(refusal)
+            give(refusal)
         else:
-            self._operate(lambda: command(time.monotonic_ns()), answer, however_late=however_late)
+            self._operate(lambda: command(time.monotonic_ns()), give, however_late=however_late)
 
     def _operate(
         self,
@@ -174,7 +174,7 @@ class OperatorServices:
         answer: takes why the command failed, or an empty string; called once, by either thread. however_late:
         the worker carries out also what was answered as not done in time.
         """
-        pending = _Command(command, answer, self._now_s() + TIMEOUT_S, however_late=however_late)
+        pending = _Command(command, answer, self._now_s() + TIMEOUT_S, however_late)
         self._commands.append(pending)
         self._submit(pending.carry_out)
 
@@ -186,43 +186,36 @@ class OperatorServices:
         self._commands = [command for command in self._commands if not command.over]
 
 
+@dataclass(eq=False)
 class _Command:
     """A command on its way to the worker. It is carried out or given up; both only if `however_late`."""
 
-    def __init__(
-        self,
-        command: Callable[[], tuple[str, list[Effect]]],
-        answer: Callable[[str], None],
-        deadline_s: float,
-        *,
-        however_late: bool = False,
-    ) -> None:
-        self.deadline_s = deadline_s
-        self._however_late = however_late
-        self.over = False
-        self._command = command
-        self._answer = answer
-        self._lock = threading.Lock()
+    command: Callable[[], tuple[str, list[Effect]]]
+    answer: Callable[[str], None]
+    deadline_s: float
+    however_late: bool
+    over: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def carry_out(self) -> list[Effect]:
-        with self._lock:
+        with self.lock:
             was_answered = self.over
-            if was_answered and not self._however_late:
+            if was_answered and not self.however_late:
                 return []
-            problem, effects = self._command()
+            problem, effects = self.command()
             self.over = True
         if not was_answered:
-            self._answer(problem)
+            self.answer(problem)
         return effects
 
     def give_up(self, problem: str) -> None:
         """Answer that it failed, unless it is over, or the worker is carrying it out right now."""
-        if not self._lock.acquire(blocking=False):
+        if not self.lock.acquire(blocking=False):
             return
         was_over, self.over = self.over, True
-        self._lock.release()
+        self.lock.release()
         if not was_over:
-            self._answer(problem)
+            self.answer(problem)
 
 
 def _give(answer: Answer, done: Callable[[], str], problem: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 
 from rclpy._rclpy_pybind11 import RCLError
@@ -186,16 +186,7 @@ class TaskAction:
             return
         if now_s - self._reported_s >= FEEDBACK_PERIOD_S:
             self._reported_s = now_s
-            progress = run.progress(view, now_s)
-            goal.publish_feedback(
-                RunPolicy.Feedback(
-                    state_name=progress.state_name,
-                    elapsed_s=progress.elapsed_s,
-                    chunks=progress.chunks,
-                    holds=progress.holds,
-                    interventions=progress.interventions,
-                )
-            )
+            goal.publish_feedback(RunPolicy.Feedback(**asdict(run.progress(view, now_s))))
 
     def _end(self, outcome: Outcome) -> None:
         """Pause the robot, by its fallback, unless somebody else has it or it has given up."""

@@ -17,7 +17,7 @@ from functools import partial
 from importlib import import_module
 from typing import Annotated, Any
 
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from pydantic import Field
 from rclpy.duration import Duration
 from rclpy.node import Node
@@ -35,6 +35,7 @@ from remote_inference.base.contract.controller_stop import (
     may_be_sent_a_stop,
     stop_controller,
 )
+from remote_inference.base.nodes.diagnostics import make_status
 from remote_inference.base.nodes.executors import as_task, rest
 from remote_inference.base.nodes.parameters import NodeParameters, declare_parameters
 from remote_inference.base.nodes.robot_logger import RobotNode
@@ -335,13 +336,10 @@ class CommandWatchdog(RobotNode):
     def _diagnostic(self) -> DiagnosticStatus:
         watchdog = self._watchdog
         values = {"trips": str(watchdog.trips), "realtime_priority": str(self._priority)}
-        return DiagnosticStatus(
-            level=LEVELS[watchdog.state],
-            name=f"{self.get_fully_qualified_name().lstrip('/')}: command watchdog",
-            message=f"{watchdog.state.name}: {watchdog.cause}",
-            hardware_id=self.get_namespace(),
-            values=[KeyValue(key=key, value=value) for key, value in values.items()],
-        )
+        message = f"{watchdog.state.name}: {watchdog.cause}"
+        status = make_status(LEVELS[watchdog.state], message, self.get_namespace(), values)
+        status.name = f"{self.get_fully_qualified_name().lstrip('/')}: command watchdog"
+        return status
 
 
 def request_realtime() -> int:

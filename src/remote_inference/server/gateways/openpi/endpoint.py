@@ -26,8 +26,11 @@ from remote_inference.base.policy import PolicySpec
 from remote_inference.base.wire import WireError
 from remote_inference.server.frameworks.openpi import pack
 from remote_inference.server.gateways import GatewayError, Host
-from remote_inference.server.gateways.openpi.connection import Connection, limit_connections
-from remote_inference.server.gateways.openpi.observation import ObservationReader
+from remote_inference.server.gateways.openpi.connection import (
+    Connection,
+    ObservationReader,
+    limit_connections,
+)
 from remote_inference.server.manifest.sections import OpenpiSection
 
 START_TIMEOUT_S = 5.0
@@ -59,7 +62,10 @@ class OpenpiEndpoint:
         except DocumentError as error:
             raise GatewayError(str(error)) from error
         self._reader = ObservationReader(keys, host.spec, host.manifest.default_task)
-        self._metadata = _pack_metadata(section.metadata or _describe(host.spec))
+        try:
+            self._metadata = pack(dict(section.metadata or _describe(host.spec)))
+        except WireError as error:
+            raise GatewayError(f"openpi.metadata: {error}") from error
         self._authorization = _read_authorization(section.api_key_file)
         self._names: set[str] = set()  # of the sessions that are open
         self._started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
@@ -160,13 +166,6 @@ class OpenpiEndpoint:
             client=f"openpi client {peer[0]}:{peer[1]}" if peer else "openpi client",
             tasks_in_requests=True,
         )
-
-
-def _pack_metadata(metadata: Mapping[str, Any]) -> bytes:
-    try:
-        return pack(dict(metadata))
-    except WireError as error:
-        raise GatewayError(f"openpi.metadata: {error}") from error
 
 
 def _describe(spec: PolicySpec) -> Mapping[str, Any]:

@@ -10,8 +10,11 @@ from pathlib import Path
 
 from remote_inference.base.policy import Policy, PolicyError
 from remote_inference.server.manifest.manifest import ModelSource
-from remote_inference.server.policies.lerobot.checkpoint import MissingProcessorError, read_checkpoint
-from remote_inference.server.policies.lerobot.options import LeRobotOptions
+from remote_inference.server.policies.lerobot.checkpoint import (
+    LeRobotOptions,
+    MissingProcessorError,
+    read_checkpoint,
+)
 
 __all__ = ["load"]
 

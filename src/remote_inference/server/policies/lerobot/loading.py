@@ -24,8 +24,14 @@ from remote_inference.base.fingerprint import make_fingerprint
 from remote_inference.base.policy import Continuation, PolicyError, PolicySpec
 from remote_inference.server.manifest.manifest import ModelSource
 from remote_inference.server.policies.file_content import Content, explain_damage, one_line, read_head
-from remote_inference.server.policies.lerobot.checkpoint import CONFIG_FILE, Checkpoint
-from remote_inference.server.policies.lerobot.options import LeRobotOptions, Names, find_names, find_units
+from remote_inference.server.policies.lerobot.checkpoint import (
+    CONFIG_FILE,
+    Checkpoint,
+    LeRobotOptions,
+    Names,
+    find_names,
+    find_units,
+)
 from remote_inference.server.policies.lerobot.policy import LeRobotPolicy
 from remote_inference.server.policies.lerobot.processors import STATE, Features, ProcessorFactory
 from remote_inference.server.policies.torch_device import free_network, parse_device, using_device
@@ -161,7 +167,7 @@ def load_checkpoint(checkpoint: Checkpoint, source: ModelSource, options: LeRobo
             continuation=Continuation.GUIDANCE if continues else Continuation.NONE,
             units=find_units(options, checkpoint.folder, names),
             kinds=dict.fromkeys(names.action, ANY_KIND) if pairs.makes_absolute else {},
-            reads_task=checkpoint.family.reads_task,
+            reads_task=bool(checkpoint.family.language_files),
             dtype="bfloat16" if "bfloat16" in dtypes else "float32",
         )
         shape = noise_shape(config) if noise_shape else None
@@ -192,10 +198,9 @@ def _read_config(checkpoint: Checkpoint) -> Any:
                 f"{file}: {key}: found {show_value(value)}, expected {show_value(expected)}: {reason}"
             )
     try:
-        config = PreTrainedConfig.from_pretrained(str(checkpoint.folder), local_files_only=True)
+        return PreTrainedConfig.from_pretrained(str(checkpoint.folder), local_files_only=True)
     except Exception as error:  # LeRobot and its parser raise what they like
         raise PolicyError(f"{file}: {one_line(error)}") from error
-    return config
 
 
 def _find_features(checkpoint: Checkpoint, config: Any) -> Features:

@@ -84,13 +84,6 @@ class BatchRTC(RTCProcessor):  # type: ignore[misc]  # LeRobot is not there wher
         return start
 
 
-def install_rtc(network: Any) -> BatchRTC:
-    """Let a network of LeRobot's use the guidance of batches; return it."""
-    processor = BatchRTC(network.config.rtc_config)
-    network.rtc_processor = network.model.rtc_processor = processor
-    return processor
-
-
 def _join(batch: torch.Tensor) -> torch.Tensor:
     """Return the chunks `[batch, rows, columns]` as one, `[1, batch * rows, columns]`."""
     return batch.flatten(0, 1)[None]
@@ -121,7 +114,10 @@ class LeRobotPolicy:
         self._pairs = pairs
         self._device = pairs.device
         self._noise_shape = noise_shape
-        self._rtc = install_rtc(network) if spec.supports_rtc else None
+        self._rtc: BatchRTC | None = None
+        if spec.supports_rtc:
+            self._rtc = BatchRTC(network.config.rtc_config)
+            network.rtc_processor = network.model.rtc_processor = self._rtc
         self._repeats = True  # whether equal inputs with equal noise get equal chunks
         for path in compiled:
             _compile(network, path)
@@ -176,14 +172,13 @@ class LeRobotPolicy:
         """Find the chunk size and repeatability by a trial; neither is in a checkpoint."""
         name = self.spec.name
         processors = self.make_processors()
+        problem = ""
         try:
             sample = processors.pre(self._make_observation())
             first, second = (self._answer([sample], torch_seed)[0] for torch_seed in (1, 2))
             columns = {first.shape[-1], processors.post(first).shape[-1]}
         except Exception as error:  # LeRobot raises what it likes
             problem = f"{type(error).__name__}: {one_line(error)}"
-        else:
-            problem = ""
         if problem:  # outside the handler: the exception would hold the network's memory
             raise PolicyError(f"{name}: cannot predict a chunk: {problem}")
         if columns != {self.spec.action_dim}:

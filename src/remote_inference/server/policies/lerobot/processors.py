@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,7 @@ from safetensors.torch import load as load_tensors
 from remote_inference.base.policy import Float32Array, PastStep, PolicyError, PolicyObservation
 from remote_inference.server.policies.file_content import Content, explain_damage, one_line
 from remote_inference.server.policies.lerobot.checkpoint import CONFIG_FILE, Checkpoint, SavedPipeline
-from remote_inference.server.policies.processors import read_image, read_prefix, read_state
+from remote_inference.server.policies.trained_policy import read_image, read_prefix, read_state
 
 # Without a step, a mode or statistics LeRobot passes a feature on as it is, and statistics of another length
 # are broadcast: the arm would get actions in no unit at all, and nothing would say so.
@@ -48,27 +47,6 @@ STATISTICS = {
     NormalizationMode.QUANTILE10: ("q10", "q90"),
 }
 """The statistics that LeRobot's normaliser needs for each mode."""
-
-
-def check_normalization(
-    steps: Iterable[Any], name: str, features: Mapping[str, Any], modes: Mapping[str, Any], file: Path
-) -> None:
-    """Raise PolicyError unless one step scales the features as the checkpoint's configuration says.
-
-    steps: those of LeRobot's class with the registry name `name`. features: LeRobot's PolicyFeature by key.
-    modes: NormalizationMode by the name of a feature's type. file: of the pipeline, for the message.
-    """
-    found = list(steps)
-    if len(found) > 1:
-        raise PolicyError(f"{file}: steps: found {len(found)} of {name}, expected one")
-    for key, feature in features.items():
-        expected = modes.get(feature.type.value, NormalizationMode.IDENTITY)
-        if found:
-            _check_feature(found[0], f"{file}: {name}", key, feature, expected)
-        elif expected is not NormalizationMode.IDENTITY:
-            raise PolicyError(
-                f"{file}: steps: found no {name}, expected one: {CONFIG_FILE} says {expected.value} for {key}"
-            )
 
 
 def _check_feature(step: Any, place: str, key: str, feature: Any, expected: Any) -> None:
@@ -104,8 +82,6 @@ def _mode_of(step: Any, key: str, feature: Any) -> Any:
 
 
 STATE = "observation.state"
-
-Overrides = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -144,8 +120,9 @@ class ProcessorFactory:
     ) -> None:
         """tokenizer: of the step that has one, or None. Raises PolicyError naming file and step."""
         self.device = device
-        self._features = features
-        self._lock = threading.Lock()
+        self.features = features
+        # For LeRobot's preprocessor: all pairs share its tokenizer, which one thread may use.
+        self.lock = threading.Lock()
         self._pre = _Blueprint(
             checkpoint.pre,
             {
@@ -159,14 +136,14 @@ class ProcessorFactory:
 
     def make_processors(self, rtc_rows: int) -> LeRobotProcessors:
         """Return the processors of a session; rtc_rows: most rows of a prefix that are continued, 0: none."""
-        return LeRobotProcessors(self._make(), self._features, self.device, rtc_rows, self._lock)
+        return LeRobotProcessors(self, rtc_rows)
 
     @property
     def makes_absolute(self) -> bool:
         """Whether the actions that leave the processors are a model's differences, added to the state."""
         return bool((self._pre.saved.find_step("relative_actions_processor") or {}).get("enabled"))
 
-    def _make(self) -> tuple[Any, Any]:
+    def make_pair(self) -> tuple[Any, Any]:
         """Return a new pre- and postprocessor, which share the state that relative actions refer to."""
         pre = self._pre.build(batch_to_transition, transition_to_batch)
         post = self._post.build(policy_action_to_transition, transition_to_policy_action)
@@ -177,9 +154,9 @@ class ProcessorFactory:
         return pre, post
 
     def check_normalization(self, config: Any) -> None:
-        """Raise PolicyError if a feature would not be scaled as the policy's configuration says."""
-        pre, post = self._make()
-        taken = {*self._features.image_shapes, STATE}
+        """Raise PolicyError unless one step scales each feature as the policy's configuration says."""
+        pre, post = self.make_pair()
+        taken = {*self.features.image_shapes, STATE}
         inputs = {key: feature for key, feature in (config.input_features or {}).items() if key in taken}
         outputs = {"action": config.action_feature}
         for pipeline, kind, name, features, file in (
@@ -187,29 +164,27 @@ class ProcessorFactory:
             (post, UnnormalizerProcessorStep, "unnormalizer_processor", outputs, self._post.saved.file),
         ):
             steps = [step for step in pipeline.steps if isinstance(step, kind)]
-            check_normalization(steps, name, features, config.normalization_mapping, file)
+            if len(steps) > 1:
+                raise PolicyError(f"{file}: steps: found {len(steps)} of {name}, expected one")
+            for key, feature in features.items():
+                expected = config.normalization_mapping.get(feature.type.value, NormalizationMode.IDENTITY)
+                if steps:
+                    _check_feature(steps[0], f"{file}: {name}", key, feature, expected)
+                elif expected is not NormalizationMode.IDENTITY:
+                    raise PolicyError(
+                        f"{file}: steps: found no {name}, expected one: {CONFIG_FILE} says {expected.value} "
+                        f"for {key}"
+                    )
 
 
 class LeRobotProcessors:
     """The pair of one session."""
 
-    def __init__(
-        self,
-        pair: tuple[Any, Any],
-        features: Features,
-        device: torch.device,
-        rtc_rows: int,
-        lock: threading.Lock,
-    ) -> None:
-        """rtc_rows: most rows of a prefix that the policy continues; 0: it continues none.
-
-        turn: of all pairs, for LeRobot's preprocessor: they share its tokenizer, which one thread may use.
-        """
-        self._pre, self._post = pair
-        self._features = features
-        self._device = device
+    def __init__(self, factory: ProcessorFactory, rtc_rows: int) -> None:
+        """rtc_rows: most rows of a prefix that the policy continues; 0: it continues none."""
+        self._pre, self._post = factory.make_pair()
+        self._features, self._device, self._lock = factory.features, factory.device, factory.lock
         self._rtc_rows = rtc_rows
-        self._lock = lock
         relative = _find(self._pre, RelativeActionsProcessorStep)
         self._relative = relative if relative is not None and relative.enabled else None
 
@@ -265,10 +240,8 @@ class LeRobotProcessors:
         """Return the prefix in model space; that of a relative policy refers to the new state."""
         if not self._rtc_rows:
             return None
-        if self._relative is None:
-            rows = read_prefix(observation.prefix_model, self._features.action_dim)
-        else:
-            rows = read_prefix(observation.prefix_robot, self._features.action_dim, "prefix_robot")
+        name = "prefix_model" if self._relative is None else "prefix_robot"
+        rows = read_prefix(getattr(observation, name), self._features.action_dim, name)
         if not len(rows):
             return None
         prefix = torch.from_numpy(np.array(rows[: self._rtc_rows]))
@@ -287,7 +260,7 @@ class LeRobotProcessors:
 class _Blueprint:
     """A saved pipeline with what differs on this machine."""
 
-    def __init__(self, saved: SavedPipeline, overrides: Overrides) -> None:
+    def __init__(self, saved: SavedPipeline, overrides: Mapping[str, Mapping[str, Any]]) -> None:
         self.saved = saved
         self._overrides = {
             name: dict(keys) for name, keys in overrides.items() if saved.find_step(name) is not None

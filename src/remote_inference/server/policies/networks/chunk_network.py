@@ -13,9 +13,6 @@ from torch import nn
 from remote_inference.base.policy import Continuation
 from remote_inference.server.policies.trained_policy import ModelInput
 
-HIDDEN_UNITS = 256
-CHANNELS = (16, 32, 32)
-
 
 class SpatialSoftmax(nn.Module):
     """The mean position of every channel in [-1, 1]: `[batch, c, h, w]` to `[batch, 2c]`."""

@@ -20,8 +20,7 @@ from torch import nn
 
 from remote_inference.base.policy import Continuation, PolicyError, PolicyObservation, PolicySpec
 from remote_inference.server.policies.networks.chunk_network import ObservationNetwork
-from remote_inference.server.policies.networks.flow_network import FlowNetwork
-from remote_inference.server.policies.networks.prefix_network import ActionPrefix, PrefixNetwork
+from remote_inference.server.policies.networks.rtc_network import ActionPrefix, FlowNetwork, PrefixNetwork
 from remote_inference.server.policies.networks.torch_chunk import TorchChunkPolicy
 from remote_inference.server.policies.onnx.file import (
     ACTIONS,

@@ -126,7 +126,10 @@ def read_onnx(path: str | Path) -> OnnxFile:
     """
     path = Path(path) / MODEL_FILE if Path(path).is_dir() else Path(path)
     head = read_head(path)
-    _check_format(path, head)
+    if problem := find_mismatch(head, Content.ONNX):  # what loads other formats may run code of the file
+        raise PolicyError(f"{path}: {problem}")
+    if path.suffix != ".onnx":
+        raise PolicyError(f"{path}: found the suffix {path.suffix!r}, expected an ONNX file, *.onnx")
     content = read_file(path)
     try:
         model = onnx.ModelProto.FromString(content)
@@ -139,14 +142,6 @@ def read_onnx(path: str | Path) -> OnnxFile:
     external = {name: _map(file) for name, file in external_paths.items()}
     others = tuple(external_paths.values())
     return OnnxFile(path, description, content, inputs, batch, max_delay_steps, external, others)
-
-
-def _check_format(path: Path, head: bytes) -> None:
-    """Raise PolicyError for another format: what loads those may run code that the file brings along."""
-    if problem := find_mismatch(head, Content.ONNX):
-        raise PolicyError(f"{path}: {problem}")
-    if path.suffix != ".onnx":
-        raise PolicyError(f"{path}: found the suffix {path.suffix!r}, expected an ONNX file, *.onnx")
 
 
 def _require_text(model: onnx.ModelProto, path: Path) -> None:

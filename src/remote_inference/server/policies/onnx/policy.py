@@ -38,8 +38,8 @@ from remote_inference.server.policies.onnx.file import (
     Provider,
     read_onnx,
 )
-from remote_inference.server.policies.processors import ChunkProcessors
 from remote_inference.server.policies.trained_policy import (
+    ChunkProcessors,
     ModelInput,
     draw_noise,
     prefix_arrays,

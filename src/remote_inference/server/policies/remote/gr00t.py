@@ -49,11 +49,6 @@ class Gr00tOptions(RemoteOptions):
         Field(min_length=1, description="entries that make a row, in the order of the contract's names"),
     ]
 
-    @property
-    def action_names(self) -> tuple[str, ...]:
-        """The names of a chunk's columns, in the order of the entries."""
-        return names_of(self.actions)
-
 
 # -- GR00T N1.6's messages: msgpack in which a map with the key `__ndarray_class__` holds an array as `.npy`
 #
@@ -124,7 +119,7 @@ def load(source: ModelSource) -> RemotePolicy:
     """Connect to the server of a manifest. Raises DocumentError for options, PolicyError for the server."""
     options = source.read_options(Gr00tOptions)
     server = Gr00tServer(options, read_api_key(source.path, options.api_key_file))
-    return RemotePolicy(server, source, options, options.action_names)
+    return RemotePolicy(server, source, options, names_of(options.actions))
 
 
 class Gr00tServer(Server):
@@ -196,9 +191,7 @@ class Gr00tServer(Server):
             if not self._socket.poll(round(1000 * timeout_s)):
                 raise LinkError(f"{what}: no answer within {timeout_s:.1f} s")
             answer = unpack(self._socket.recv(zmq.NOBLOCK))
-        except zmq.ZMQError as error:
-            raise LinkError(f"{what}: {error}") from error
-        except WireError as error:
+        except (zmq.ZMQError, WireError) as error:
             raise LinkError(f"{what}: {error}") from error
         if isinstance(answer, dict) and "error" in answer:
             raise PolicyError(f"{what}: the server says: {one_line(answer['error'])}")
@@ -213,7 +206,12 @@ class Gr00tServer(Server):
             ("action", "actions", options.actions, options.chunk_size),
         ):
             keys, found_steps = self._read_modality(modalities, modality)
-            _require_keys(option, [entry.key for entry in entries], keys, self.place)
+            given = sorted(entry.key for entry in entries)
+            if given != sorted(keys):
+                raise PolicyError(
+                    f"model.options: {option}: found the keys {show_value(given)}, expected those of the "
+                    f"{self.place}: {show_value(sorted(keys))}"
+                )
             if found_steps != steps:
                 wanted = f"chunk_size {steps}" if modality == "action" else f"{steps}, as robots send"
                 raise PolicyError(
@@ -248,24 +246,11 @@ class Gr00tServer(Server):
     def _read_modality(self, modalities: Any, name: str) -> tuple[list[str], int]:
         """Return the keys of a modality, and how many steps it has."""
         modality = modalities.get(name) if isinstance(modalities, dict) else None
-        keys = modality.get("modality_keys") if isinstance(modality, dict) else None
-        steps = modality.get("delta_indices") if isinstance(modality, dict) else None
-        if (
-            not isinstance(keys, list)
-            or not isinstance(steps, list)
-            or not all(isinstance(key, str) for key in keys)
-        ):
-            raise PolicyError(
-                f"{self.place}: modality {name}: found {show_value(modality)}, expected modality_keys and "
-                "delta_indices, as N1.6 has"
-            )
-        return keys, len(steps)
-
-
-def _require_keys(option: str, found: list[str], expected: list[str], place: str) -> None:
-    """Raise PolicyError when the options name other entries than the server has."""
-    if sorted(found) != sorted(expected):
+        match modality:
+            case {"modality_keys": list(keys), "delta_indices": list(steps)}:
+                if all(isinstance(key, str) for key in keys):
+                    return keys, len(steps)
         raise PolicyError(
-            f"model.options: {option}: found the keys {show_value(sorted(found))}, expected those of the "
-            f"{place}: {show_value(sorted(expected))}"
+            f"{self.place}: modality {name}: found {show_value(modality)}, expected modality_keys and "
+            "delta_indices, as N1.6 has"
         )

@@ -17,13 +17,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
-from websockets.exceptions import (
-    ConnectionClosed,
-    InvalidHandshake,
-    InvalidStatus,
-    InvalidURI,
-    WebSocketException,
-)
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.protocol import State
 from websockets.sync.client import ClientConnection, connect
 
@@ -128,10 +122,11 @@ class OpenpiServer(Server):
             )
         except InvalidStatus as error:
             status = error.response.status_code
-            raise LinkError(f"{self.place}: found HTTP status {status}{_explain(status)}") from error
+            hint = ": the server refuses the key of api_key_file" if status in {401, 403} else ""
+            raise LinkError(f"{self.place}: found HTTP status {status}{hint}") from error
         except TimeoutError as error:
             raise LinkError(f"{self.place}: no handshake within {timeout_s:.1f} s") from error
-        except (OSError, InvalidHandshake, InvalidURI, WebSocketException) as error:
+        except (OSError, WebSocketException) as error:
             raise LinkError(f"{self.place}: cannot connect: {one_line(error)}") from error
         _limit_sending_time(self._link.socket, timeout_s)
         frame = self._receive_bytes("metadata", max(0.0, deadline_s - time.monotonic()))
@@ -146,9 +141,9 @@ class OpenpiServer(Server):
         observation = self._describe(model_input)
         if self._options.endpoints:
             observation["endpoint"] = "infer"
-        answer = self._ask("inference", observation, timeout_s)
+        self._send(observation, "inference")
+        answer = self._unpack("inference", self._receive_bytes("inference", timeout_s))
         if isinstance(answer, dict):
-            self._require_no_error("inference", answer)
             answer = answer.get("actions")
         shape = (self._options.chunk_size, len(self._options.action_names))
         return require_actions(f"{self.place}: actions", answer, shape)
@@ -159,7 +154,7 @@ class OpenpiServer(Server):
         self._send({"endpoint": "reset"}, "reset")
         frame = self._receive("reset", timeout_s)
         if isinstance(frame, bytes):  # RoboArena's server says in a text frame that it is done
-            self._require_no_error("reset", self._unpack("reset", frame))
+            self._unpack("reset", frame)
 
     def close(self) -> None:
         self._link = None
@@ -176,10 +171,6 @@ class OpenpiServer(Server):
             place = observation.setdefault(image.inside, {}) if image.inside else observation
             place[image.key] = pixels
         return observation
-
-    def _ask(self, what: str, request: dict[str, Any], timeout_s: float) -> Any:
-        self._send(request, what)
-        return self._unpack(what, self._receive_bytes(what, timeout_s))
 
     def _require_link(self) -> ClientConnection:
         if self._link is None:
@@ -209,18 +200,17 @@ class OpenpiServer(Server):
         return frame
 
     def _unpack(self, what: str, frame: bytes) -> Any:
+        """Return an answer. Raises PolicyError for what cannot be read, and for one that is an error."""
         try:
-            return unpack(frame)
+            answer = unpack(frame)
         except WireError as error:
             raise PolicyError(f"{self.place}: {what}: {error}") from error
+        self._require_no_error(what, answer)
+        return answer
 
     def _require_no_error(self, what: str, answer: Any) -> None:
         if isinstance(answer, dict) and answer.get("type") == _SERVER_ERROR:
             raise PolicyError(f"{self.place}: {what}: the server says: {one_line(answer.get('message'))}")
-
-
-def _explain(status: int) -> str:
-    return ": the server refuses the key of api_key_file" if status in {401, 403} else ""
 
 
 def _limit_sending_time(link: socket.socket, timeout_s: float) -> None:

@@ -22,8 +22,7 @@ from remote_inference.base.documents.document import Document, DocumentError
 from remote_inference.base.fingerprint import make_fingerprint
 from remote_inference.base.policy import Float32Array, PolicyError, PolicyObservation, PolicySpec
 from remote_inference.server.manifest.manifest import ModelSource, Side
-from remote_inference.server.policies.processors import read_image, read_state
-from remote_inference.server.policies.trained_policy import UNITS, Fps, Names, Unit
+from remote_inference.server.policies.trained_policy import UNITS, Fps, Names, Unit, read_image, read_state
 
 
 class Entry(Document):
@@ -73,7 +72,7 @@ class RemoteOptions(Document):
     images: Annotated[
         Mapping[str, RemoteImage], Field(description="cameras, by the feature that the robots send")
     ] = {}
-    chunk_size: Annotated[int, Field(ge=1, le=10_000, description="rows of a chunk, checked in each answer")]
+    chunk_size: Annotated[int, Field(ge=1, le=10_000, description="actions of a chunk; checked in answers")]
     trained_fps: Fps
     units: Annotated[Mapping[str, Unit], UNITS] = {}
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from remote_inference.tools.cli.output import print_json
+from remote_inference.tools.cli.output import print_json, show_bag_progress
 from remote_inference.tools.cli.replay_kinds import BAG_ARGUMENTS
 from remote_inference.tools.cli.robot_calls import open_client
 
@@ -38,18 +38,15 @@ def run(arguments: argparse.Namespace) -> int:
     from remote_inference.bags.timeline.robot_bag import open_robot  # noqa: PLC0415
     from remote_inference.bags.timeline.timeline_reader import read_commands  # noqa: PLC0415
     from remote_inference.base.contract.contract import load_contract  # noqa: PLC0415
-    from remote_inference.tools.cli.progress import show_bag_progress  # noqa: PLC0415
-    from remote_inference.tools.clients.other_commanders import find_other_commanders  # noqa: PLC0415
     from remote_inference.tools.deployment import arm_replay  # noqa: PLC0415
     from remote_inference.tools.deployment.middleware import require_middleware  # noqa: PLC0415
     from remote_inference.tools.deployment.process_group import run_in_foreground  # noqa: PLC0415
 
     require_middleware()
     given = load_contract(arguments.contract) if arguments.contract else None
-    is_quiet = arguments.quiet or arguments.json
     with open_robot(arguments.bag, arguments.namespace, given) as robot:
         namespace, contract = robot.namespace, robot.require_contract()
-        with show_bag_progress("reading", arguments.bag, is_quiet=is_quiet) as report:
+        with show_bag_progress("reading", arguments.bag, arguments) as report:
             recorded = read_commands(robot, report)
     duration_s = len(recorded.rows) * contract.period_s
     with TemporaryDirectory(prefix="replay_") as folder:
@@ -57,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         parameter_files = [arguments.params_file] if arguments.params_file else []
         processes = arm_replay.processes(files, namespace=namespace, parameter_files=parameter_files)
         with open_client("replay_lookout") as client:
-            others = find_other_commanders(client, namespace, contract, WATCH_S)
+            others = arm_replay.find_other_commanders(client, namespace, contract, WATCH_S)
         if others:
             raise arm_replay.ArmReplayError(
                 f"found {'; '.join(others)}; expected that nobody else commands the robot: end it first"

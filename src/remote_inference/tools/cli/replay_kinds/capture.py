@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Return 0 when every capture agrees, 1 when a chunk differs or could not be computed."""
     if not arguments.manifest:
         raise UserError("--manifest: missing, expected it with --capture: the policy that answers")
-    from remote_inference.server.captures.replay import replay  # noqa: PLC0415  loads policies
+    from remote_inference.server.captures.captures import replay  # noqa: PLC0415  loads policies
     from remote_inference.server.manifest.manifest import load_manifest  # noqa: PLC0415
 
     with redirect_stdout(sys.stderr):  # a policy may print

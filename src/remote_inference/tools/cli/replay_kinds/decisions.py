@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from remote_inference.tools.cli.output import print_json
+from remote_inference.tools.cli.output import print_json, show_bag_progress
 from remote_inference.tools.cli.replay_kinds import BAG_ARGUMENTS
 
 if TYPE_CHECKING:
@@ -41,11 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Return 0 when everything is equal, 1 when something differs, 2 when it cannot be judged."""
     from remote_inference.bags.decisions.replay import parse_change, replay_decisions  # noqa: PLC0415
-    from remote_inference.tools.cli.progress import show_bag_progress  # noqa: PLC0415
 
     changes = dict(map(parse_change, arguments.changes))
-    is_quiet = arguments.quiet or arguments.json
-    with show_bag_progress("replaying", arguments.bag, is_quiet=is_quiet) as show:
+    with show_bag_progress("replaying", arguments.bag, arguments) as show:
         report = replay_decisions(arguments.bag, arguments.namespace, changes, show)
     if arguments.json:
         print_json(report.to_json())

@@ -5,28 +5,22 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from itertools import pairwise
 from pathlib import Path
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, TypeVar
 
 from remote_inference.base.errors import UserError
-from remote_inference.tools.cli.output import print_json
+from remote_inference.tools.cli.output import print_json, show_bag_progress
 from remote_inference.tools.cli.replay_kinds import BAG_ARGUMENTS
 
 if TYPE_CHECKING:
     from remote_inference.base.exchange import SessionOffer
-    from remote_inference.learn.open_loop.evaluation import Answerer
+    from remote_inference.learn.open_loop.evaluation import Answerer, ErrorSums, Evaluation, JointErrors
     from remote_inference.learn.open_loop.report import Report
-
-import math
-from itertools import pairwise
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from remote_inference.learn.open_loop.evaluation import ErrorSums, Evaluation, JointErrors
-
 
 # -- The comparison of policies with a bag as text, at most 80 columns wide where names are short --------
 
@@ -46,12 +40,9 @@ def print_policy(evaluation: Evaluation, letter: str) -> None:
     for reference, words in REFERENCES.items():
         sums: ErrorSums = getattr(evaluation, reference)
         if joints := sums.by_joint():
-            _print_table(
-                f"\nagainst the {words}, {sums.rows} rows",
-                STATISTICS,
-                joints,
-                [_statistics(j) for j in joints],
-            )
+            values = [(joint.mean_abs, joint.rms, joint.p95, joint.max) for joint in joints]
+            cells = [list(map(_number, row)) for row in values]
+            _print_table(f"\nagainst the {words}, {sums.rows} rows", STATISTICS, joints, cells)
     if joints := evaluation.executed.by_joint():
         groups = _groups(len(joints[0].mean_abs_by_row))
         headings = [f"{group[0]}-{group[-1]}" for group in groups]
@@ -78,10 +69,6 @@ def _describe_chunks(evaluation: Evaluation) -> str:
         return "no recorded chunk to compare with"
     of = "of the same policy" if same == compared else f"{same} of the same policy"
     return f"{compared} recorded chunks ({of}), {evaluation.identical_chunks} equal bit for bit"
-
-
-def _statistics(joint: JointErrors) -> list[str]:
-    return [_number(value) for value in (joint.mean_abs, joint.rms, joint.p95, joint.max)]
 
 
 def _groups(rows: int) -> list[range]:
@@ -192,10 +179,8 @@ def _compare(
     from remote_inference.learn.open_loop.evaluation import evaluate  # noqa: PLC0415
     from remote_inference.learn.open_loop.offer import find_offer  # noqa: PLC0415
     from remote_inference.learn.open_loop.report import Report, parse_bounds  # noqa: PLC0415
-    from remote_inference.tools.cli.progress import show_bag_progress  # noqa: PLC0415
 
     given = load_contract(arguments.contract) if arguments.contract else None
-    is_quiet = arguments.quiet or arguments.json
     evaluations = []
     with open_robot(arguments.bag, arguments.namespace, given) as robot:
         bounds = parse_bounds(arguments.max_error or (), robot.require_contract().actions.names)
@@ -203,7 +188,7 @@ def _compare(
         for source in sources:
             with (
                 answer(source, offer) as answerer,
-                show_bag_progress(str(source), arguments.bag, is_quiet=is_quiet) as report,
+                show_bag_progress(str(source), arguments.bag, arguments) as report,
             ):
                 evaluations.append(evaluate(robot, answerer, report))
     return Report(

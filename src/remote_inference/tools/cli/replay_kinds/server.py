@@ -13,7 +13,6 @@ from remote_inference.tools.cli.robot_calls import open_client, positive
 
 if TYPE_CHECKING:
     from remote_inference.base.exchange import SessionOffer
-    from remote_inference.tools.clients.replay_session import ReplaySession
 
 TIMEOUT_S = 30.0
 
@@ -45,14 +44,13 @@ def run(arguments: argparse.Namespace) -> int:
     from remote_inference.tools.deployment.middleware import require_middleware  # noqa: PLC0415
 
     require_middleware()
-    timeout_s = arguments.timeout or TIMEOUT_S
+    from remote_inference.tools.clients.replay_session import ReplaySession  # noqa: PLC0415  imports rclpy
 
+    timeout_s = arguments.timeout or TIMEOUT_S
     servers = [absolute_name(name, "--server") for name in arguments.server]
     with open_client("replay", namespace=f"/replay_{token_hex(4)}") as client:
 
         def ask(server: str, offer: SessionOffer) -> ReplaySession:
-            from remote_inference.tools.clients.replay_session import ReplaySession  # noqa: PLC0415
-
             return ReplaySession(client, server, offer, timeout_s)
 
         return open_loop.run(arguments, servers, ask)

@@ -92,11 +92,8 @@ def _joint(_: int, text: str) -> str:
 
 
 def _point(_: int, text: str) -> str:
-    return (
-        text
-        if text.partition(".")[0].startswith("acceleration")
-        else ".".join(split_joint(text, POINT_FIELDS))
-    )
+    is_acceleration = text.partition(".")[0].startswith("acceleration")
+    return text if is_acceleration else ".".join(split_joint(text, POINT_FIELDS))
 
 
 def _path(_: int, text: str) -> str:
@@ -231,15 +228,6 @@ class Source(Document):
         """Name and arguments of each operator, in the order in which messages pass them."""
         pairs = ((item, None) if isinstance(item, str) else next(iter(item.items())) for item in self.apply)
         return tuple((str(name), arguments) for name, arguments in pairs)
-
-    @property
-    def custom_operators(self) -> list[str]:
-        """Operators that are not rosetta's own."""
-        return [name for name, _ in self.operators if name not in (RAD2DEG, CLAMP, RESIZE)]
-
-    @property
-    def is_in_degrees(self) -> bool:
-        return any(name == RAD2DEG for name, _ in self.operators)
 
 
 def _check_clamp(index: int, arguments: Any) -> None:

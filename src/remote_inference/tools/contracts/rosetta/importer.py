@@ -14,7 +14,6 @@ from remote_inference.base.contract.generated import GeneratedContract, unknown_
 from remote_inference.base.contract.image_source import COMPRESSED_IMAGE, IMAGE
 from remote_inference.base.contract.state_source import JOINT_STATE
 from remote_inference.base.documents.document import mark
-from remote_inference.tools.contracts.rosetta.actions import Action, suggest_actions
 from remote_inference.tools.contracts.rosetta.document import (
     CAMERAS,
     CLAMP,
@@ -33,12 +32,13 @@ from remote_inference.tools.contracts.rosetta.document import (
     split_joint,
 )
 from remote_inference.tools.contracts.rosetta.numbers import (
+    Action,
     Losses,
     Names,
     name_numbers,
-    places_of,
     rename,
     scale,
+    suggest_actions,
 )
 
 # -- The observations of a contract of rosetta: the state and the cameras --------------------------------
@@ -56,10 +56,8 @@ def suggest_state(rosetta: Rosetta, names: Names, losses: Losses) -> list[Item]:
     for entry in rosetta.observations:
         if entry.is_camera:
             continue
-        if (
-            TEXT in (entry.source.channel.type, entry.source.channel.dtype)
-            or entry.source.channel.dtype == "string"
-        ):
+        channel = entry.source.channel
+        if channel.type == TEXT or channel.dtype in (TEXT, "string"):
             losses.add(entry.place, "left out, a text is no number of the state")
         else:
             entries.append(entry)
@@ -160,8 +158,6 @@ SAFETY = {
     "": "the parameter fallback says it: hold or repeat_last for positions, zero for others",
 }
 
-STRING = "std_msgs/msg/String"  # of instructions
-
 
 def import_contract(text: bytes, source: str) -> GeneratedContract:
     """Return a contract made of rosetta's contract file. source: its name. Raises DocumentError."""
@@ -190,10 +186,10 @@ def _instruction(rosetta: Rosetta, losses: Losses) -> dict[str, Any]:
     """Return the topic of instructions: the first of rosetta's tasks that is a text."""
     found: dict[str, Any] = {}
     for key, task in rosetta.whole.tasks.items():
-        if found or task.channel.type != STRING:
-            losses.add(f"tasks.{key}", f"left out, `instruction` is one {STRING}")
+        if found or task.channel.type != TEXT:
+            losses.add(f"tasks.{key}", f"left out, `instruction` is one {TEXT}")
         else:
-            found = {"instruction": {"topic": task.channel.topic, "type": STRING}}
+            found = {"instruction": {"topic": task.channel.topic, "type": TEXT}}
     return found
 
 
@@ -267,10 +263,10 @@ def _find_takeover_problem(rosetta: Rosetta, source: TeleopInput, actions: Seque
 
 def _note_safety(actions: Sequence[Action], losses: Losses) -> None:
     """Say which parameter stands in the place of `safety`, by the kind of each controller's actions."""
-    entries = {action.entry.place: (action.kind, action.entry) for action in actions}
+    kinds = {action.entry.place: action.kind for action in actions}
     for kind, reason in SAFETY.items():
-        for place in places_of((entry for own, entry in entries.values() if own == kind), "channel.safety"):
-            losses.add(place, reason)
+        for place in (place for place, own in kinds.items() if own == kind):
+            losses.add(f"{place}.channel.safety", reason)
 
 
 def _note_rest(rosetta: Rosetta, losses: Losses) -> None:

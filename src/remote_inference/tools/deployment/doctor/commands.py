@@ -20,7 +20,7 @@ from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.operator_inputs import InstructionInput, OperatorInput, StopInput
 from remote_inference.base.exchange import in_namespace
 from remote_inference.base.nodes.graph import UNKNOWN_NODE
-from remote_inference.tools.deployment.doctor.findings import (
+from remote_inference.tools.deployment.doctor.doctor import (
     SAME_DEFINITION,
     UNREADABLE,
     Finding,
@@ -112,7 +112,8 @@ def _judge_robot(name: str, state: Any, servers: Sequence[Finding], sensors: Seq
         advice = "mend the cause and start its node again"
         return Finding(Level.ERROR, subject, found, "STREAMING", advice)
     if not state.session_id:
-        advice = _see(servers if _all_bad(servers) else ()) or "look at its log and the servers'"
+        are_all_bad = all(finding.level is not Level.OK for finding in servers)
+        advice = _see(servers if are_all_bad else ()) or "look at its log and the servers'"
         return Finding(Level.ERROR, subject, f"no session, {found}", "a session", advice)
     if state.stop:
         advice = f"make it good, then 'remote-inference clear-stop {short}' and resume"
@@ -127,10 +128,6 @@ def _judge_robot(name: str, state: Any, servers: Sequence[Finding], sensors: Seq
         advice = _see(errors) or "look at its latencies and server"
         return Finding(Level.WARNING, subject, found, "STREAMING", advice)
     return Finding(Level.OK, subject, found)
-
-
-def _all_bad(findings: Sequence[Finding]) -> bool:
-    return all(finding.level is not Level.OK for finding in findings)
 
 
 def _see(findings: Sequence[Finding]) -> str:

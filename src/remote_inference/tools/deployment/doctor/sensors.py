@@ -11,7 +11,7 @@ from typing import Any
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.state_source import JOINT_STATE
 from remote_inference.base.exchange import in_namespace
-from remote_inference.tools.deployment.doctor.findings import (
+from remote_inference.tools.deployment.doctor.doctor import (
     SAME_DEFINITION,
     UNREADABLE,
     Finding,

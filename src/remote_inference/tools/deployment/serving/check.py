@@ -34,9 +34,9 @@ from remote_inference.tools.deployment.serving.check_contract import (
     find_limit_warnings,
     find_message_warnings,
     find_parameter_problem,
+    find_rate_warning,
     read_parameters,
 )
-from remote_inference.tools.deployment.serving.tick_cost import find_rate_warning
 from remote_inference.tools.tables import Table
 
 # -- Tries a manifest's policy as its server would, without ROS ------------------------------------------

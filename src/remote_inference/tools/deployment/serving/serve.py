@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,17 +67,10 @@ def find_policy(path: Path) -> FoundPolicy:
 
 
 def _policies_of(path: Path) -> list[FoundPolicy]:
-    if path.is_file():
-        kinds = [kind for kind in KINDS if path.match(kind.pattern)]
-        return [found for kind in kinds if (found := kind.read(path))]
-    files = [file for file in sorted(path.iterdir()) if file.is_file()]
-    pairs = [
-        (kind, file)
-        for kind in KINDS
-        if kind.is_found_in_folders
-        for file in files
-        if file.match(kind.pattern)
-    ]
+    is_named = path.is_file()
+    files = [path] if is_named else [file for file in sorted(path.iterdir()) if file.is_file()]
+    kinds = [kind for kind in KINDS if is_named or kind.is_found_in_folders]
+    pairs = [(kind, file) for kind in kinds for file in files if file.match(kind.pattern)]
     return [found for kind, file in pairs if (found := kind.read(file))]
 
 
@@ -98,10 +92,6 @@ def _read_package_policy(file: Path) -> FoundPolicy | None:
     return FoundPolicy("a policy that holds every joint where it is", "hold", file.parent, computes=False)
 
 
-def _read_onnx(file: Path) -> FoundPolicy:
-    return FoundPolicy("a policy as an ONNX file", "onnx", file)
-
-
 def _read_weights(file: Path) -> FoundPolicy | None:
     """Return the policy of a weights file; the folder of a chunk policy may have several."""
     config = file.with_name("policy.json")
@@ -114,7 +104,7 @@ def _read_weights(file: Path) -> FoundPolicy | None:
 KINDS = (
     Kind("config.json", "a LeRobot checkpoint (config.json with a `type`)", _read_checkpoint),
     Kind("policy.json", "a policy of this package (policy.json)", _read_package_policy),
-    Kind("*.onnx", "an ONNX file (*.onnx)", _read_onnx),
+    Kind("*.onnx", "an ONNX file (*.onnx)", partial(FoundPolicy, "a policy as an ONNX file", "onnx")),
     Kind(
         "*.safetensors",
         "weights by their name, beside a policy.json",
@@ -208,7 +198,8 @@ def make_manifest(found: FoundPolicy, options: ServeOptions, file: Path) -> dict
         model["device"] = device
     if options.dtype:
         model["dtype"] = options.dtype
-    if backend_options := OPTIONS.get(found.backend, _no_options)(found, options):
+    make_options = _lerobot_options if found.backend == "lerobot" else _no_options
+    if backend_options := make_options(found, options):
         model["options"] = backend_options
     task = {"default_task": options.task} if options.task else {}
     content = {"model": model, **task, "max_sessions": MAX_SESSIONS}
@@ -236,7 +227,8 @@ def write_manifest(plan: Plan) -> bool:
             "--manifest FILE, or remove this one"
         )
     try:
-        plan.manifest.write_text(HEADER + _dump(plan.content), encoding="utf-8")
+        text = dump_yaml(plan.content, default_flow_style=None, width=1000, allow_unicode=True)
+        plan.manifest.write_text(HEADER + text, encoding="utf-8")
     except OSError as error:
         raise UserError(
             f"{plan.manifest}: cannot be written: {error.strerror}; --manifest FILE names another place"
@@ -259,10 +251,6 @@ def _lerobot_options(found: FoundPolicy, options: ServeOptions) -> dict[str, Any
     if language_model := _find_language_model(found, options.language_model):
         chosen["language_model"] = _relative(language_model, found.path)
     return chosen
-
-
-# By back end; others have none that a person must say.
-OPTIONS: Mapping[str, Callable[[FoundPolicy, ServeOptions], dict[str, Any]]] = {"lerobot": _lerobot_options}
 
 
 def _require_dataset(folder: Path, dataset: Path | None) -> Path:
@@ -349,10 +337,6 @@ def _relative(path: Path, home: Path) -> str:
 def _absolute(path: Path) -> Path:
     """Return a path from the root on; links keep their names, for example `last` among checkpoints."""
     return Path(os.path.abspath(path))
-
-
-def _dump(content: Any) -> str:
-    return dump_yaml(content, default_flow_style=None, width=1000, allow_unicode=True)
 
 
 def _quote(path: Path) -> str:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import io
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,35 +24,26 @@ except ImportError:  # no distribution packages it, so a robot set up by rosdep 
     simplejpeg = None
 
 
-class JpegLibrary(Protocol):
-    """Encodes and decodes uint8 RGB `[height, width, 3]`. Raises what the library raises."""
-
-    name: str
-
-    def encode(self, rgb: NDArray[np.uint8], quality: int) -> bytes:
-        """Return the JPEG of a C-contiguous image with quality 1 to 100."""
-
-    def size(self, data: ByteBuffer) -> tuple[int, int]:
-        """Return `(height, width)` [px] from the header, without decoding the image."""
-
-    def decode(self, data: ByteBuffer) -> NDArray[np.uint8]:
-        """Return the decoded image; greyscale becomes RGB, and truncated data raises."""
-
-
 class Simplejpeg:
-    """libjpeg-turbo through simplejpeg."""
+    """libjpeg-turbo through simplejpeg: encodes and decodes uint8 RGB `[height, width, 3]`.
+
+    Raises what the library raises, also for truncated data. `Pillow` below has the same methods.
+    """
 
     name = "simplejpeg"
 
     def encode(self, rgb: NDArray[np.uint8], quality: int) -> bytes:
+        """Return the JPEG of a C-contiguous image with quality 1 to 100."""
         encoded: bytes = simplejpeg.encode_jpeg(rgb, quality, "RGB", "420", fastdct=True)
         return encoded
 
     def size(self, data: ByteBuffer) -> tuple[int, int]:
+        """Return `(height, width)` [px] from the header, without decoding the image."""
         height, width, _, _ = simplejpeg.decode_jpeg_header(data)
         return height, width
 
     def decode(self, data: ByteBuffer) -> NDArray[np.uint8]:
+        """Return the decoded image; greyscale becomes RGB."""
         rgb: NDArray[np.uint8] = simplejpeg.decode_jpeg(data, "RGB", fastdct=True, fastupsample=True)
         return rgb
 
@@ -77,7 +68,7 @@ class Pillow:
 
 
 # The installed libraries; the package uses the first.
-JPEG_LIBRARIES: tuple[JpegLibrary, ...] = (Simplejpeg(), Pillow()) if simplejpeg else (Pillow(),)
+JPEG_LIBRARIES: tuple[Simplejpeg | Pillow, ...] = (Simplejpeg(), Pillow()) if simplejpeg else (Pillow(),)
 
 
 _JPEG = JPEG_LIBRARIES[0]

@@ -8,6 +8,8 @@ import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     plan = make_plan(arguments.path, options, arguments.manifest)
     process = bringup.server(plan.manifest, name=arguments.name)
     is_new = write_manifest(plan)
-    say = _print_nothing if arguments.quiet else _print
+    say: Callable[[str], None] = (lambda _: None) if arguments.quiet else partial(print, flush=True)
     say(f"{arguments.path}: {plan.what}")
     say(f"{plan.manifest}: {'written' if is_new else 'as it was'}; trying the policy")
     try:
@@ -103,11 +105,3 @@ def _check(manifest: Path) -> dict[str, Any]:
     if file["problem"]:
         raise UserError(file["problem"])
     return dict(file)
-
-
-def _print(line: str) -> None:
-    print(line, flush=True)
-
-
-def _print_nothing(_line: str) -> None:
-    """Say nothing."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from remote_inference.base.errors import UserError
-from remote_inference.tools.cli.exit_codes import EXIT_NO, EXIT_OK
+from remote_inference.tools.cli.exit_codes import EXIT_NO
 from remote_inference.tools.cli.output import add_output_arguments, print_error, print_json
 from remote_inference.tools.cli.robot_calls import (
     add_timeout,
@@ -20,7 +20,7 @@ from remote_inference.tools.cli.robot_calls import (
 )
 
 if TYPE_CHECKING:
-    from remote_inference.learn.weights.links import Link
+    from remote_inference.learn.weights.frames import Link
     from remote_inference.learn.weights.sender import ReceiverStatus
 
 EXAMPLES = (
@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     status.add_argument("server", nargs="?", metavar="SERVER", help=only_one)
     add_timeout(status, "the server")
     add_output_arguments(status, json_shape='{"server", "policy_fingerprint", "weights_version"}')
+    status.set_defaults(act=_status)
     push = actions.add_parser("push", help="bring a server to the weights of a file")
     push.add_argument("file", type=Path, metavar="FILE", help="safetensors file with the server's tensors")
     way = push.add_mutually_exclusive_group(required=True)
@@ -52,12 +53,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_timeout(push, "the server")
     add_output_arguments(push, json_shape='{"version", "size_bytes", "apply_s"}')
+    push.set_defaults(act=_push)
     rollback = actions.add_parser("rollback", help="serve the version before the last update again")
     rollback.add_argument("server", metavar="SERVER", help="the server's name")
     add_timeout(rollback, "the server")
     add_output_arguments(rollback, json_shape='{"server", "success", "message"}')
-    for action in (status, push, rollback):
-        action.set_defaults(act=_ACTIONS[action.prog.rsplit(" ", 1)[1]])
+    rollback.set_defaults(act=_rollback)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -139,12 +140,9 @@ def _read(path: Path) -> Mapping[str, Any]:
     from safetensors import SafetensorError  # noqa: PLC0415
     from safetensors.torch import load  # noqa: PLC0415
 
-    from remote_inference.server.policies.file_content import Content, explain_damage  # noqa: PLC0415
+    from remote_inference.server.policies.file_content import Content, explain_damage, read_file  # noqa: PLC0415
 
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from error
+    content = read_file(path)
     try:
         return load(content)
     except (SafetensorError, ValueError) as error:
@@ -157,15 +155,4 @@ def _rollback(arguments: argparse.Namespace) -> int:
     with open_client("weights_verb") as ros:
         server = ros.find_server(arguments.server, arguments.timeout)
         response = ros.call(Trigger, f"{server}/rollback_weights", Trigger.Request(), arguments.timeout)
-        if arguments.json:
-            print_json({"server": server, "success": response.success, "message": response.message})
-        else:
-            print_response(arguments, server, response)
-    return EXIT_OK if response.success else EXIT_NO
-
-
-_ACTIONS: Mapping[str, Callable[[argparse.Namespace], int]] = {
-    "status": _status,
-    "push": _push,
-    "rollback": _rollback,
-}
+        return print_response(arguments, "server", server, response)

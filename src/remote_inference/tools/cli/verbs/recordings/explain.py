@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from remote_inference.base.errors import UserError
-from remote_inference.tools.cli.output import add_output_arguments, print_json
+from remote_inference.tools.cli.output import add_output_arguments, print_json, show_bag_progress
 from remote_inference.tools.cli.robot_calls import add_namespace
 
 if TYPE_CHECKING:
@@ -128,10 +128,8 @@ def _draw(arguments: argparse.Namespace, contract: Contract | None) -> int:
     from remote_inference.bags.report.report import draw_report  # noqa: PLC0415  needs matplotlib
     from remote_inference.bags.report.summary import describe, summarise  # noqa: PLC0415
     from remote_inference.bags.timeline.timeline_reader import load_timeline  # noqa: PLC0415
-    from remote_inference.tools.cli.progress import show_bag_progress  # noqa: PLC0415
 
-    is_quiet = arguments.quiet or arguments.json
-    with show_bag_progress("reading the run", arguments.bag, is_quiet=is_quiet) as report:
+    with show_bag_progress("reading the run", arguments.bag, arguments) as report:
         timeline = load_timeline(
             arguments.bag, arguments.namespace, contract, with_frames=False, on_progress=report
         )
@@ -152,10 +150,8 @@ def _window_s(arguments: argparse.Namespace) -> tuple[float, float] | None:
 
 def _explain(arguments: argparse.Namespace, contract: Contract | None) -> Any:
     from remote_inference.bags.provenance.explanation import explain_motion  # noqa: PLC0415
-    from remote_inference.tools.cli.progress import show_bag_progress  # noqa: PLC0415
 
-    is_quiet = arguments.quiet or arguments.json
-    with show_bag_progress("looking for the command", arguments.bag, is_quiet=is_quiet) as report:
+    with show_bag_progress("looking for the command", arguments.bag, arguments) as report:
         return explain_motion(
             arguments.bag,
             arguments.namespace,
@@ -169,10 +165,8 @@ def _explain(arguments: argparse.Namespace, contract: Contract | None) -> Any:
 
 def _write_page(arguments: argparse.Namespace, contract: Contract | None, motion: Any) -> dict[str, Any]:
     from remote_inference.bags.provenance.page.page import write_page  # noqa: PLC0415
-    from remote_inference.tools.cli.progress import show_bag_progress  # noqa: PLC0415
 
-    is_quiet = arguments.quiet or arguments.json
-    with show_bag_progress("reading the run", arguments.bag, is_quiet=is_quiet) as report:
+    with show_bag_progress("reading the run", arguments.bag, arguments) as report:
         written = write_page(
             arguments.bag,
             arguments.html,

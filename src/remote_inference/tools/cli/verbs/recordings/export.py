@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from remote_inference.base.errors import UserError
-from remote_inference.tools.cli.output import add_output_arguments, print_json
+from remote_inference.tools.cli.output import add_output_arguments, print_json, show_bag_progress
 from remote_inference.tools.cli.robot_calls import add_namespace
 
 EXAMPLES = (
@@ -76,7 +76,6 @@ def run(arguments: argparse.Namespace) -> int:
     from remote_inference.bags.export.export import export, find_contract  # noqa: PLC0415
     from remote_inference.bags.export.format import Selection  # noqa: PLC0415
     from remote_inference.base.contract.contract import load_contract  # noqa: PLC0415  the rest needs rosbags
-    from remote_inference.tools.cli.progress import show_bag_progress  # noqa: PLC0415
 
     outcomes = _read_outcomes(arguments.outcomes) if arguments.outcomes else None
     given = load_contract(arguments.contract) if arguments.contract else None
@@ -95,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
                 selection,
                 namespace=arguments.namespace,
                 outcomes=outcomes,
-                show_progress=partial(show_bag_progress, is_quiet=arguments.quiet or arguments.json),
+                show_progress=partial(show_bag_progress, arguments=arguments),
             )
         unfinished.rename(out)
     written = target.written

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from remote_inference.tools.cli.exit_codes import EXIT_NO, EXIT_OK
-from remote_inference.tools.cli.output import add_output_arguments, print_json
+from remote_inference.tools.cli.output import add_output_arguments, print_json, show_progress
 
 if TYPE_CHECKING:
     from remote_inference.bags.checks.verification import Verification
@@ -75,9 +75,8 @@ def _repair(arguments: argparse.Namespace) -> int:
 
 def _show_progress(what: str, arguments: argparse.Namespace) -> AbstractContextManager[Callable[[int], None]]:
     from remote_inference.bags.storage.mcap_scan import bag_size  # noqa: PLC0415
-    from remote_inference.tools.cli.progress import show_progress  # noqa: PLC0415
 
-    return show_progress(what, bag_size(arguments.bag), is_quiet=arguments.quiet or arguments.json)
+    return show_progress(what, bag_size(arguments.bag), arguments)
 
 
 def _print(result: Verification, *, is_quiet: bool) -> None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from remote_inference.base.contract.action_kinds import MOTIONS
@@ -32,6 +34,17 @@ SOURCES = {
     "lerobot": "a LeRobot data set's meta/info.json",
     "rosetta": "rosetta's contract file",
     "hud": "a HUD environment's contract.json",
+}
+# What makes another program's document of a contract, and what its verb does.
+EXPORTERS = {
+    "lerobot": (
+        "remote_inference.base.lerobot_format:to_lerobot",
+        "write what a contract decides of a LeRobot data set's meta/info.json",
+    ),
+    "hud": (
+        "remote_inference.learn.hud.contract:to_hud",
+        "write a HUD environment's contract.json from a contract",
+    ),
 }
 
 
@@ -62,13 +75,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         verb = verbs.add_parser(f"from-{name}", parents=[common], help=f"begin a contract from {read}")
         verb.add_argument("file", type=Path, help=read)
         verb.set_defaults(act=_import, importer=name)
-    for name, act, text in (
-        ("to-lerobot", _to_lerobot, "write what a contract decides of a LeRobot data set's meta/info.json"),
-        ("to-hud", _to_hud, "write a HUD environment's contract.json from a contract"),
-    ):
-        verb = verbs.add_parser(name, parents=[common], help=text)
+    for name, (place, text) in EXPORTERS.items():
+        verb = verbs.add_parser(f"to-{name}", parents=[common], help=text)
         verb.add_argument("file", type=Path, help="a contract")
-        verb.set_defaults(act=act)
+        verb.set_defaults(act=_export, exporter=place)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -93,52 +103,31 @@ def _import(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _to_lerobot(arguments: argparse.Namespace) -> int:
+def _export(arguments: argparse.Namespace) -> int:
     import remote_inference.base.wire  # noqa: F401, PLC0415  names the image encodings
     from remote_inference.base.contract.contract import load_contract  # noqa: PLC0415
     from remote_inference.base.documents.document import find_marks  # noqa: PLC0415
-    from remote_inference.base.lerobot_format import to_lerobot  # noqa: PLC0415
 
-    document = to_lerobot(load_contract(arguments.file))
-    _write_document(arguments, document, find_marks(document))
-    return 0
-
-
-def _to_hud(arguments: argparse.Namespace) -> int:
-    import remote_inference.base.wire  # noqa: F401, PLC0415  names the image encodings
-    from remote_inference.base.contract.contract import load_contract  # noqa: PLC0415
-    from remote_inference.learn.hud.contract import to_hud  # noqa: PLC0415
-
-    _write_document(arguments, to_hud(load_contract(arguments.file)), [])
-    return 0
-
-
-def _write_document(arguments: argparse.Namespace, document: dict[str, Any], marks: list[str]) -> None:
-    """Write JSON for another program as a file, or print it, and what is left to fill in."""
+    document = resolve_name(arguments.exporter)(load_contract(arguments.file))
     text = json.dumps(document, indent=4, ensure_ascii=False) + "\n"
-    if arguments.out is not None:
-        _write(arguments.out, text)
-    elif not arguments.json:
-        print(text, end="")
-    if arguments.json:
-        print_json({"document": document, "marks": marks, "notes": []})
-    elif marks and not arguments.quiet:
-        print(*marks, sep="\n", file=sys.stderr)
-
-
-def _write(path: Path, text: str) -> None:
-    with path.open("x", encoding="utf-8") as file:
-        file.write(text)
+    _write(arguments, text, document, find_marks(document))
+    return 0
 
 
 def _write_generated(arguments: argparse.Namespace, generated: GeneratedContract) -> None:
+    _write(arguments, generated.to_yaml(), generated.content, generated.marks, generated.notes)
+
+
+def _write(
+    arguments: argparse.Namespace, text: str, document: Any, marks: Sequence[str], notes: Sequence[str] = ()
+) -> None:
     """Write the file if one is asked for; print the text otherwise, or JSON, and what is left to fill in."""
     if arguments.out is not None:
-        _write(arguments.out, generated.to_yaml())
+        with arguments.out.open("x", encoding="utf-8") as file:
+            file.write(text)
+    elif not arguments.json:
+        print(text, end="")
     if arguments.json:
-        print_json({"document": generated.content, "marks": generated.marks, "notes": generated.notes})
-        return
-    if arguments.out is None:
-        print(generated.to_yaml(), end="")
-    if generated.marks and not arguments.quiet:
-        print(*generated.marks, sep="\n", file=sys.stderr)
+        print_json({"document": document, "marks": marks, "notes": notes})
+    elif marks and not arguments.quiet:
+        print(*marks, sep="\n", file=sys.stderr)

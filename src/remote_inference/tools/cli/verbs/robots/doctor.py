@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("--namespace: found without --contract, expected the contract of the robot")
     from remote_inference.base.contract.contract import load_contract  # noqa: PLC0415
     from remote_inference.tools.deployment.bringup import absolute_namespace  # noqa: PLC0415
-    from remote_inference.tools.deployment.doctor.findings import Level  # noqa: PLC0415
+    from remote_inference.tools.deployment.doctor.doctor import Level  # noqa: PLC0415
     from remote_inference.tools.tables import is_terminal  # noqa: PLC0415
 
     namespace = absolute_namespace(arguments.namespace)
@@ -61,12 +61,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _examine(timeout_s: float, contract: Any, namespace: str, open_until: ExitStack) -> Iterator[Any]:
     from remote_inference.tools.deployment.doctor import doctor  # noqa: PLC0415
-    from remote_inference.tools.deployment.doctor.findings import Level  # noqa: PLC0415
     from remote_inference.tools.deployment.middleware import find_installation  # noqa: PLC0415
 
     for finding in doctor.judge_middleware(os.environ, find_installation(os.environ)):
         yield finding
-        if finding.level is Level.ERROR:
+        if finding.level is doctor.Level.ERROR:
             return  # rclpy would end this process
     from remote_inference.tools.cli.doctor_probe import examine  # noqa: PLC0415  imports rclpy
 

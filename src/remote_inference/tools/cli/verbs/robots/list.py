@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from remote_inference.tools.cli.fleet_watch import FleetWatch  # noqa: PLC0415
+    from remote_inference.tools.fleet_view import FleetWatch  # noqa: PLC0415
 
     with open_client("list_verb") as ros:
         watch = FleetWatch(ros)

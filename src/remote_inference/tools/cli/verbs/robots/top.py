@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from remote_inference.tools.cli.fleet_watch import FleetWatch  # noqa: PLC0415  imports rclpy
+    from remote_inference.tools.fleet_view import FleetWatch  # noqa: PLC0415  imports rclpy
     from remote_inference.tools.tables import is_terminal  # noqa: PLC0415
 
     with open_client("top_verb") as ros:

@@ -9,7 +9,7 @@ import asyncio
 import sys
 
 from remote_inference.base.stop_signals import common_signals
-from remote_inference.tools.cli.environment_options import NAMES, add_option_argument, read_options
+from remote_inference.tools.cli.verbs.simulations import NAMES, add_option_argument, read_options
 
 EXAMPLES = (
     "remote-inference hud belt_arm",

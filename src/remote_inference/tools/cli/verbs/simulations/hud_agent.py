@@ -44,13 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from remote_inference.learn.hud.agent import HudAgent  # noqa: PLC0415  imports rclpy
     from remote_inference.learn.hud.client import HudControl, HudError  # noqa: PLC0415
     from remote_inference.tools.cli.robot_calls import open_client  # noqa: PLC0415
     from remote_inference.tools.deployment.bringup import absolute_name  # noqa: PLC0415
-    from remote_inference.tools.deployment.middleware import require_middleware  # noqa: PLC0415
-
-    require_middleware()
-    from remote_inference.learn.hud.agent import HudAgent  # noqa: PLC0415
 
     host, _, port = arguments.control.rpartition(":")
     if not host or not port.isdecimal():

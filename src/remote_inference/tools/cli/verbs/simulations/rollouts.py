@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from remote_inference.base.errors import UserError
-from remote_inference.tools.cli.environment_options import NAMES, add_option_argument, read_options
 from remote_inference.tools.cli.exit_codes import EXIT_NO, EXIT_OK
 from remote_inference.tools.cli.output import add_output_arguments, print_json
+from remote_inference.tools.cli.verbs.simulations import NAMES, add_option_argument, read_options
 
 if TYPE_CHECKING:
     from remote_inference.base.policy import Policy

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The results of a run that learns: learning.json and learning.png."""
+"""The results of a sweep and of a run that learns: each as JSON and as a picture."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -17,12 +18,104 @@ from matplotlib.figure import Figure
 
 from remote_inference.bags.storage.bag import open_bag
 from remote_inference.bags.timeline.robot_bag import EXECUTED_SUFFIX
+from remote_inference.learn.environments.belt_arm.strategies import STRATEGIES
+from remote_inference.learn.evaluation.reports.statistics import find_wilson_interval
 from remote_inference.robot.command import CommandSource
 from remote_inference.tools.demo.learn import Attempt
-from remote_inference.tools.demo.options import DemoOptions
-from remote_inference.tools.demo.run import NAMESPACE
-from remote_inference.tools.demo.sweep import Cell
+from remote_inference.tools.demo.run import NAMESPACE, DemoOptions
 from remote_inference.tools.demo.trainer_log import read_updates
+
+# -- The sweep: success by latency and strategy, with real nodes in real time ----------------------------
+
+
+LATENCIES_MS = (0.0, 300.0, 450.0, 600.0, 800.0, 1000.0)
+# Colour and marker of each strategy.
+_STYLES = (("#0072B2", "s"), ("#E69F00", "^"), ("#CC79A7", "v"), ("#56B4E9", "D"), ("#009E73", "o"))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The result of one combination."""
+
+    strategy: str
+    latency_ms: float
+    successes: int
+    episodes: int
+
+    @property
+    def success_rate(self) -> float:
+        return self.successes / self.episodes
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % Wilson interval of the success rate."""
+        return find_wilson_interval(self.successes, self.episodes)
+
+
+Sweep = Mapping[tuple[str, float], Cell]
+
+
+def as_rows(cells: Sweep) -> list[dict[str, Any]]:
+    """Return the content of sweep.json."""
+    return [
+        {**asdict(cell), "success_rate": cell.success_rate, "interval": list(cell.interval)}
+        for cell in cells.values()
+    ]
+
+
+def write_sweep(cells: Sweep, folder: Path) -> None:
+    """Write sweep.json and sweep.png."""
+    text = json.dumps(as_rows(cells), indent=2)
+    (folder / "sweep.json").write_text(text + "\n", encoding="utf-8")
+    _draw_sweep(cells, folder / "sweep.png")
+
+
+def _draw_sweep(cells: Sweep, path: Path) -> None:
+    episodes = max(cell.episodes for cell in cells.values())
+    figure, axes = _begin_figure()
+    for (name, strategy), (colour, marker) in zip(STRATEGIES.items(), _STYLES, strict=True):
+        row = sorted(
+            (cell for cell in cells.values() if cell.strategy == name), key=lambda cell: cell.latency_ms
+        )
+        if row:
+            below, above = zip(*(_distances(cell) for cell in row), strict=True)
+            axes.errorbar(
+                [cell.latency_ms for cell in row],
+                [100.0 * cell.success_rate for cell in row],
+                yerr=(below, above),
+                label=strategy.label,
+                color=colour,
+                marker=marker,
+                linewidth=2,
+                elinewidth=1,
+                capsize=3,
+            )
+    axes.set_xlabel("injected latency [ms]")
+    axes.set_ylabel(f"cubes picked [%], n = {episodes} each")
+    axes.set_ylim(-4, 104)
+    axes.set_title("A cube on a 6 cm/s belt: success by latency, with 95 % intervals")
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    figure.savefig(path)
+
+
+def _distances(cell: Cell) -> tuple[float, float]:
+    """Return how far the interval reaches below and above the success rate [%]."""
+    low, high = cell.interval
+    return 100.0 * max(0.0, cell.success_rate - low), 100.0 * max(0.0, high - cell.success_rate)
+
+
+def _begin_figure() -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(7.5, 4.2), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    axes.grid(alpha=0.3)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    return figure, axes
+
+
+# -- A run that learns -----------------------------------------------------------------------------------
+
 
 PARTS_S = (0, 30, 60, 120, 180, 240, 300)  # since the trainer was started
 WINDOW = 10  # attempts of the moving average
@@ -124,10 +217,10 @@ def draw_learning(
     after: Sequence[Cell] = (),
 ) -> None:
     """Draw success over time into learning.png, in place of the picture before."""
-    figure = Figure(figsize=(7.5, 4.2), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    _draw_updates(axes, [update.time_s - began_s for update in read_updates(folder)])
+    figure, axes = _begin_figure()
+    for index, update in enumerate(read_updates(folder)):
+        label = "new weights" if index == 0 else None
+        axes.axvline(update.time_s - began_s, color="0.75", linewidth=1, linestyle=":", label=label)
     _draw_attempts(axes, attempts)
     axes.axvline(0.0, color="black", linewidth=1)
     axes.set_xlabel("since the trainer was started [s]")
@@ -138,9 +231,6 @@ def draw_learning(
         cells = ", ".join(f"{cell.latency_ms:g} ms: {cell.successes}/{cell.episodes}" for cell in after)
         title += f"\nafterwards, at {cells}"
     axes.set_title(title)
-    axes.grid(alpha=0.3)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     path = folder / "learning.png"
     temporary = folder / ".learning.png"
@@ -148,23 +238,13 @@ def draw_learning(
     os.replace(temporary, path)  # who looks at it while it is drawn sees the one before
 
 
-def _draw_updates(axes: Axes, times_s: Sequence[float]) -> None:
-    for index, time_s in enumerate(times_s):
-        label = "new weights" if index == 0 else None
-        axes.axvline(time_s, color="0.75", linewidth=1, linestyle=":", label=label)
-
-
 def _draw_attempts(axes: Axes, attempts: Sequence[Attempt]) -> None:
     ends_s = [attempt.end_s for attempt in attempts]
     marks = [100.0 * attempt.episode.success for attempt in attempts]
     colours = [_GREEN if mark else _RED for mark in marks]
     axes.scatter(ends_s, marks, c=colours, s=14, alpha=0.7, linewidths=0, label="an attempt")
-    means = [_mean(marks[max(0, index + 1 - WINDOW) : index + 1]) for index in range(len(marks))]
+    means = [fmean(marks[max(0, index + 1 - WINDOW) : index + 1]) for index in range(len(marks))]
     axes.plot(ends_s, means, color=_BLUE, linewidth=2, label=f"the last {WINDOW} attempts")
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
 
 
 def as_lines(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
