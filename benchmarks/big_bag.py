@@ -114,7 +114,7 @@ def measure(arguments: Sequence[str]) -> Cost:
     """Run a verb in a process that also tells its memory."""
     script = (
         "import resource, sys\n"
-        "from remote_inference.tools.cli.program import main\n"
+        "from remote_inference.tools.cli import main\n"
         "code = main(sys.argv[1:])\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)\n"
         "sys.exit(code)\n"

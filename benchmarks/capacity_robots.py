@@ -22,7 +22,9 @@ from typing_extensions import Self
 
 from remote_inference.base.exchange import SCHEMA_VERSION_MAX, ChunkStatus
 from remote_inference.base.nodes.executors import make_executor
-from remote_inference.base.wire import bytes_field, encode_jpeg, image_from_message
+from remote_inference.base.wire.arrays import bytes_field
+from remote_inference.base.wire.images.encodings.jpeg import encode_jpeg
+from remote_inference.base.wire.images.images import image_from_message
 from remote_inference.base.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
 from remote_inference.msg import ActionChunk, Observation
 from remote_inference.srv import CloseSession, GetStatus, OpenSession

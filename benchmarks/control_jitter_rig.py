@@ -26,7 +26,7 @@ from request_cycle_rig import (
 )
 from sensor_msgs.msg import JointState
 
-from remote_inference.base.wire import float64_field
+from remote_inference.base.wire.arrays import float64_field
 from remote_inference.base.wire.qos import EXECUTED_QOS, EXECUTED_TOPIC, LATCHED_QOS, STATE_TOPIC
 from remote_inference.msg import ClientState, ExecutedAction
 from remote_inference.tools.deployment import bringup

@@ -30,13 +30,9 @@ from rollout_group import CAMERA, CHUNK, STATE, STEPS, Sleeper, SleepyPolicy
 
 from remote_inference.base.policy import Float32Array
 from remote_inference.learn.environment import Step
-from remote_inference.learn.evaluation import (
-    EpisodeKey,
-    EpisodeResult,
-    ResultsFolder,
-    Run,
-    load_evaluation,
-)
+from remote_inference.learn.evaluation.document import EpisodeKey, load_evaluation
+from remote_inference.learn.evaluation.results import EpisodeResult, ResultsFolder
+from remote_inference.learn.evaluation.run import Run
 from remote_inference.server.manifest.manifest import ModelSource
 from remote_inference.tools.deployment import bringup
 from remote_inference.tools.deployment.process_group import ProcessGroup

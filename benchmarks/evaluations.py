@@ -23,7 +23,7 @@ from worker_rig import WorkerRig
 from remote_inference.base.exchange import SessionKind
 from remote_inference.server.requests.request_decoder import RequestDecoder, sample_batch
 from remote_inference.server.schedulers import SCHEDULERS
-from remote_inference.server.sessions.session import Session
+from remote_inference.server.sessions import Session
 from remote_inference.server.warmup import make_scheduler
 from remote_inference.tools.tables import Table, print_table
 

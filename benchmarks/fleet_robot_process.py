@@ -26,16 +26,12 @@ from zenoh import CongestionControl, ConsolidationMode, QueryTarget
 from zenoh.handlers import Callback
 
 from remote_inference.base.exchange import Request, SessionOffer
-from remote_inference.base.wire import (
-    bytes_field,
-    chunk_from_bytes,
-    encode_jpeg,
-    observation_to_message,
-    offer_to_request,
-    reply_from_response,
-    status_from_response,
-)
+from remote_inference.base.wire.arrays import bytes_field
+from remote_inference.base.wire.chunk import chunk_from_bytes
+from remote_inference.base.wire.images.encodings.jpeg import encode_jpeg
+from remote_inference.base.wire.observation import observation_to_message
 from remote_inference.base.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC
+from remote_inference.base.wire.session import offer_to_request, reply_from_response, status_from_response
 from remote_inference.msg import ServerStatus
 from remote_inference.srv import CloseSession, GetStatus, OpenSession
 

@@ -18,12 +18,12 @@ import numpy as np
 from fleet_robot import CAMERAS, CHUNK_ROWS, CONTROL_HZ, JOINTS
 from pydantic import Field
 
-from remote_inference.base.admission import ServerTerms
 from remote_inference.base.documents.document import Document
 from remote_inference.base.exchange import SessionOffer, SessionReply
 from remote_inference.base.policy import Float32Array, Policy, PolicyObservation, PolicySpec
+from remote_inference.server.admission import terms_of
 from remote_inference.server.manifest.manifest import Manifest, ModelSource
-from remote_inference.server.sessions.session import Session, SessionExpiry, SessionRegistry
+from remote_inference.server.sessions import Session, SessionExpiry, SessionRegistry
 
 IMAGE_SHAPE = (224, 224, 3)  # as large policies are trained
 
@@ -131,15 +131,8 @@ class Sessions:
         begin: makes a new session's endpoints, before the worker knows of the session.
         """
         old = self.registry.of_robot(offer.robot_namespace)
-        terms = ServerTerms(
-            default_task=self._manifest.default_task,
-            pin_task=self._manifest.pin_task,
-            strict_fps=self._manifest.strict_fps,
-            max_sessions=self._manifest.max_sessions,
-            active_sessions=len(self.registry) - (old is not None),
-            load=0.0,
-            accepting=True,
-        )
+        active = len(self.registry) - (old is not None)
+        terms = replace(terms_of(self._manifest), active_sessions=active)
         reply = self.registry.reply(offer, policy.spec, terms)
         if not reply.accepted:
             return reply, None

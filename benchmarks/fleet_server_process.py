@@ -22,13 +22,14 @@ from zenoh.handlers import Callback
 
 from remote_inference.base.documents.document import parse_document
 from remote_inference.base.exchange import Chunk
-from remote_inference.base.wire import chunk_to_message, offer_from_request, reply_to_response
+from remote_inference.base.wire.chunk import chunk_to_message
 from remote_inference.base.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC
+from remote_inference.base.wire.session import offer_from_request, reply_to_response
 from remote_inference.msg import ServerStatus
 from remote_inference.server.manifest.manifest import Manifest
 from remote_inference.server.nodes.serving import Serving
 from remote_inference.server.requests.request_log import RequestRecord
-from remote_inference.server.sessions.session import Session
+from remote_inference.server.sessions import Session
 from remote_inference.srv import CloseSession, GetStatus
 
 STATUS_PERIOD_S = 1.0

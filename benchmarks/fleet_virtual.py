@@ -28,7 +28,7 @@ from remote_inference.server.manifest.manifest import Manifest
 from remote_inference.server.policy_watch import PolicyWatch
 from remote_inference.server.requests.job import Consumers
 from remote_inference.server.requests.worker import Worker
-from remote_inference.server.sessions.session import Session
+from remote_inference.server.sessions import Session
 from remote_inference.server.warmup import make_scheduler
 
 SECOND_NS = 1_000_000_000

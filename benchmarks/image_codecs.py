@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 from sensor_msgs.msg import CompressedImage
 
-from remote_inference.base.wire import JPEG_LIBRARIES
+from remote_inference.base.wire.images.encodings.jpeg import JPEG_LIBRARIES
 
 HEIGHT, WIDTH, QUALITY = 480, 640, 90
 FIELD_BYTES = 256 * 1024

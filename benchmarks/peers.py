@@ -32,14 +32,11 @@ from rich.console import Console
 from sensor_msgs.msg import CompressedImage, Image
 
 from remote_inference.base.exchange import SCHEMA_VERSION_MAX, Request
-from remote_inference.base.wire import (
-    bytes_field,
-    chunk_from_message,
-    encode_jpeg,
-    image_from_message,
-    image_to_message,
-    observation_to_message,
-)
+from remote_inference.base.wire.arrays import bytes_field
+from remote_inference.base.wire.chunk import chunk_from_message
+from remote_inference.base.wire.images.encodings.jpeg import encode_jpeg
+from remote_inference.base.wire.images.images import image_from_message, image_to_message
+from remote_inference.base.wire.observation import observation_to_message
 from remote_inference.base.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
 from remote_inference.msg import ActionChunk, Observation
 from remote_inference.srv import OpenSession

@@ -27,7 +27,7 @@ from remote_inference.base.exchange import SessionOffer
 from remote_inference.base.policy import Float32Array, PolicyObservation, PolicySpec
 from remote_inference.server.manifest.manifest import Manifest
 from remote_inference.server.requests.request_decoder import RequestDecoder, sample_batch
-from remote_inference.server.sessions.session import Session
+from remote_inference.server.sessions import Session
 from remote_inference.server.warmup import make_scheduler
 from remote_inference.tools.tables import Table, print_table
 

@@ -33,15 +33,11 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 
 from remote_inference.base.exchange import Chunk, Request
 from remote_inference.base.nodes.executors import make_executor
-from remote_inference.base.wire import (
-    bytes_field,
-    chunk_to_message,
-    encode_jpeg,
-    float64_field,
-    image_from_message,
-    image_to_message,
-    observation_to_message,
-)
+from remote_inference.base.wire.arrays import bytes_field, float64_field
+from remote_inference.base.wire.chunk import chunk_to_message
+from remote_inference.base.wire.images.encodings.jpeg import encode_jpeg
+from remote_inference.base.wire.images.images import image_from_message, image_to_message
+from remote_inference.base.wire.observation import observation_to_message
 from remote_inference.base.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, LATCHED_QOS, STATE_TOPIC
 from remote_inference.msg import ActionChunk, ClientState, Observation
 from remote_inference.tools.deployment import bringup

@@ -43,7 +43,10 @@ from sensor_msgs.msg import CompressedImage
 
 from remote_inference.base.exchange import SCHEMA_VERSION_MAX, Request
 from remote_inference.base.limits import MAX_CAMERAS
-from remote_inference.base.wire import bytes_field, encode_jpeg, image_from_message, observation_to_message
+from remote_inference.base.wire.arrays import bytes_field
+from remote_inference.base.wire.images.encodings.jpeg import encode_jpeg
+from remote_inference.base.wire.images.images import image_from_message
+from remote_inference.base.wire.observation import observation_to_message
 from remote_inference.base.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
 from remote_inference.msg import ActionChunk, Observation, ServerStatus
 from remote_inference.srv import GetStatus, OpenSession

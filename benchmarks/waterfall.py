@@ -27,14 +27,10 @@ from request_cycle_rig import CHUNK_SIZE, JOINTS, ROBOT, Case, Sensors, camera_i
 from rich.console import Console
 
 from remote_inference.base.exchange import Chunk
-from remote_inference.base.wire import (
-    chunk_from_bytes,
-    chunk_to_message,
-    decode_jpeg,
-    encode_jpeg,
-    image_from_message,
-)
 from remote_inference.base.wire.cdr_view import view_message
+from remote_inference.base.wire.chunk import chunk_from_bytes, chunk_to_message
+from remote_inference.base.wire.images.encodings.jpeg import decode_jpeg, encode_jpeg
+from remote_inference.base.wire.images.images import image_from_message
 from remote_inference.base.wire.qos import EXECUTED_QOS, EXECUTED_TOPIC
 from remote_inference.msg import ExecutedAction, Observation
 from remote_inference.tools.deployment import bringup

@@ -19,7 +19,7 @@ from request_cycle_rig import START_TIMEOUT_S, camera_image
 from remote_inference.base.contract.contract import Contract, load_contract
 from remote_inference.base.nodes.executors import make_executor
 from remote_inference.base.paths import share_path
-from remote_inference.base.wire import image_from_message
+from remote_inference.base.wire.images.images import image_from_message
 from remote_inference.base.wire.qos import CHUNK_LISTENER_QOS, CHUNK_TOPIC, EXECUTED_QOS, EXECUTED_TOPIC
 from remote_inference.learn.environment import EnvironmentObservation, Feature, FeatureKind
 from remote_inference.learn.environments.belt_arm.environment import SPEC, STATE
@@ -68,7 +68,7 @@ class Arm:
         self.due_s = 0.0  # when its sensors are to be published next
         self._sensors = SimulatedSensors(self.node, contract, SPEC)
         self._controllers = SimulatedControllers(
-            self.node, contract, SPEC, before_command=lambda: None, after_command=lambda: None
+            self.node, contract, SPEC, before_command=lambda: None, after_commands=lambda: None
         )
         assert contract.home is not None
         self._controllers.hold(np.array(contract.home.positions))

@@ -14,8 +14,8 @@ from remote_inference.server.nodes.serving import TaskPool
 from remote_inference.server.policy_watch import PolicyWatch
 from remote_inference.server.requests.job import Consumers, Decoder
 from remote_inference.server.requests.worker import Worker
-from remote_inference.server.schedulers.scheduler import Scheduler
-from remote_inference.server.sessions.session import Session
+from remote_inference.server.schedulers import Scheduler
+from remote_inference.server.sessions import Session
 
 CLOSE_TIMEOUT_S = 5.0
 

@@ -11,9 +11,25 @@ std_srvs/srv/Trigger`.
 
 from launch import LaunchDescription
 
-from remote_inference.tools.deployment.bringup import demo_processes
-from remote_inference.tools.deployment.launch_actions import NAMESPACE, describe
+from remote_inference.base.paths import share_path
+from remote_inference.tools.deployment import bringup
+from remote_inference.tools.deployment.launch_actions import NAMESPACE, Values, describe
 
 
 def generate_launch_description() -> LaunchDescription:
-    return describe(lambda values: demo_processes(**values), NAMESPACE, has_middleware=False)
+    return describe(start, NAMESPACE, has_middleware=False)
+
+
+def start(values: Values) -> list[bringup.Process]:
+    """Return the shipped policy's server, the simulated arm and its robot node, autostarted."""
+    config, namespace = share_path("config"), values["namespace"]
+    return [
+        bringup.server(config / "belt_arm.manifest.yaml"),
+        bringup.belt_arm(namespace=namespace),
+        bringup.robot(
+            config / "belt_arm.contract.yaml",
+            namespace=namespace,
+            parameter_files=[config / "belt_arm.params.yaml"],
+            parameters={"autostart": True},
+        ),
+    ]

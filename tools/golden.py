@@ -37,7 +37,7 @@ from remote_inference.bags.storage.bag import open_bag
 from remote_inference.base.wire.qos import DECISIONS_TOPIC
 from remote_inference.robot.decisions import DecisionDecoder, DecisionEncoder
 from remote_inference.robot.journal import Entry
-from remote_inference.robot.tick import Tick
+from remote_inference.robot.motion.state import Tick
 from support.robot import random_lying_world, random_watched_world, random_world, replayed
 
 KINDS = {

@@ -10,7 +10,7 @@ from typing import Any
 
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.document import Document
-from remote_inference.learn.evaluation import Evaluation
+from remote_inference.learn.evaluation.document import Evaluation
 from remote_inference.server.manifest.manifest import Manifest
 
 FOLDER = Path(__file__).parents[1] / "config" / "schema"

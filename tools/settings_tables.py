@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from remote_inference.bags.nodes.recorder_config import RecorderConfig
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.document import Document, allowed_names
-from remote_inference.learn.evaluation import Evaluation
+from remote_inference.learn.evaluation.document import Evaluation
 from remote_inference.learn.nodes.environment import EnvironmentParameters
 from remote_inference.learn.nodes.environment_pool import PoolConfig
 from remote_inference.robot.config import RobotConfig

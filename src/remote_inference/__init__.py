@@ -30,7 +30,7 @@ FACE = {
     "base.contract.commands.sink": ("CommandInterface",),
     "base.wire.commands.writer": ("CommandReader", "CommandWriter"),
     "server.manifest.manifest": ("ModelSource",),
-    "server.schedulers.scheduler": ("Scheduler",),
+    "server.schedulers": ("Scheduler",),
     "learn.environment": (
         "ActionSpec",
         "EnvError",

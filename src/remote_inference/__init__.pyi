@@ -85,7 +85,7 @@ from remote_inference.learn.weights.shared_memory import (
 from remote_inference.server.manifest.manifest import (
     ModelSource as ModelSource,
 )
-from remote_inference.server.schedulers.scheduler import (
+from remote_inference.server.schedulers import (
     Scheduler as Scheduler,
 )
 

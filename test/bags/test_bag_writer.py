@@ -34,9 +34,9 @@ from remote_inference.bags.storage.bag_records import (
 from remote_inference.bags.storage.bag_writer import (
     BagLimits,
     BagWriter,
-    DiskBudget,
     DiskBudgetError,
     WhenFull,
+    make_room,
 )
 from remote_inference.bags.storage.split_file import DigestChain
 
@@ -132,8 +132,9 @@ def test_a_budget_ends_a_bag_that_may_drop_nothing(tmp_path: Path) -> None:
         assert len(list(reader.messages())) > 0
 
 
-def test_a_full_disk_costs_old_files_before_it_ends_the_bag() -> None:
+def test_a_full_disk_costs_old_files_before_it_ends_the_bag(monkeypatch: pytest.MonkeyPatch) -> None:
     free = [500]
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free[0]))
 
     def drop(sizes: list[int]) -> Callable[[], int]:
         def drop_oldest() -> int:
@@ -144,13 +145,12 @@ def test_a_full_disk_costs_old_files_before_it_ends_the_bag() -> None:
         return drop_oldest
 
     limits = BagLimits(min_free_bytes=1000, when_full="drop_oldest")
-    budget = DiskBudget(Path("bag"), limits, lambda _: free[0])
     sizes = [400, 300, 200]
-    budget.make_room(900, 50, drop(sizes))
+    make_room(Path("bag"), limits, 900, 50, drop(sizes))
     assert (sizes, free) == ([200], [1200])
     free[0] = 0
     with pytest.raises(DiskBudgetError, match="0 bytes would stay free on the disk, fewer than"):
-        budget.make_room(200, 50, drop(sizes))
+        make_room(Path("bag"), limits, 200, 50, drop(sizes))
 
 
 def test_the_free_space_floor_ends_a_bag_that_stays_readable(
@@ -258,11 +258,14 @@ def test_a_file_that_somebody_moved_away_ends_no_recording(tmp_path: Path) -> No
     assert "bag_1.mcap" in bag.dropped
 
 
-def test_space_that_is_not_free_at_once_costs_no_more_files_than_needed() -> None:
+def test_space_that_is_not_free_at_once_costs_no_more_files_than_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A file that somebody reads is freed when it is closed."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=900))
     sizes = [400] * 20
-    budget = DiskBudget(Path("bag"), BagLimits(min_free_bytes=1000, when_full="drop_oldest"), lambda _: 900)
-    budget.make_room(8000, 50, lambda: sizes.pop(0))
+    limits = BagLimits(min_free_bytes=1000, when_full="drop_oldest")
+    make_room(Path("bag"), limits, 8000, 50, lambda: sizes.pop(0))
     assert len(sizes) == 19
 
 

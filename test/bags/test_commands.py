@@ -15,7 +15,7 @@ from remote_inference.bags.storage.bag_records import BagError
 from remote_inference.bags.timeline.robot_bag import RobotBag
 from remote_inference.bags.timeline.timeline_reader import RecordedRows, read_commands
 from remote_inference.base.contract.contract import load_contract, parse_contract
-from remote_inference.tools.deployment.arm_replay import ArmReplayError, write_files
+from remote_inference.tools.deployment.arm_replay import CONTRACT_FILE, ArmReplayError, write_files
 from support.builders import FPS
 from support.recording.asked_run import NS, contract_text, write_asked_run
 
@@ -96,8 +96,8 @@ def test_the_replay_s_contract_shows_the_joints_that_are_measured_and_no_camera(
     velocities = {"topic": "joint_states", "type": "sensor_msgs/msg/JointState", "field": "velocity"}
     state = [{**velocities, "names": ["shoulder", "elbow"]}]
     contract = parse_contract(contract_text(measured=measured, state=state), "test")
-    files = write_files(tmp_path, contract, np.zeros((3, 2), np.float32), "run_1")
-    found = load_contract(files.contract)
+    write_files(tmp_path, contract, np.zeros((3, 2), np.float32), "run_1")
+    found = load_contract(tmp_path / CONTRACT_FILE)
     assert (found.state_names, found.images) == (("a", "b"), {})
     assert (found.actions, found.commands, found.measured) == (
         contract.actions,

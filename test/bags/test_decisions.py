@@ -22,10 +22,10 @@ from remote_inference.bags.decisions.replay import parse_change, replay_decision
 from remote_inference.bags.storage.message_decoder import MessageDecoder
 from remote_inference.base.contract.controller_stop import STOPS
 from remote_inference.base.documents.document import DocumentError
-from remote_inference.base.wire import WireError
+from remote_inference.base.wire.arrays import WireError
 from remote_inference.robot.decisions import DecisionDecoder, DecisionEncoder
 from remote_inference.robot.journal import Entry
-from remote_inference.tools.cli.program import main
+from remote_inference.tools.cli import main
 from support.builders import JOINT_TRAJECTORY, make_config, make_contract, ns
 from support.recording.decision_bag import NS, OWN, Message, SimulatedRecorder, messages_of, write
 from support.recording.watched_run import WatchedRun

@@ -43,7 +43,7 @@ from remote_inference.bags.timeline.messages import RecordedChunk
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.document import parse_document
 from remote_inference.base.errors import UserError
-from remote_inference.base.wire import image_to_message
+from remote_inference.base.wire.images.images import image_to_message
 from remote_inference.msg import ClientState, ExecutedAction, Observation, ServerStatus, WatchdogState
 from remote_inference.robot.safety.effects import SendRequest
 from remote_inference.tools.cli import main

@@ -16,14 +16,14 @@ import pytest
 from rclpy.serialization import serialize_message
 from std_msgs.msg import UInt64
 
-from remote_inference.bags.checks import Level
+from remote_inference.bags.checks.check import Level
 from remote_inference.bags.checks.repair import repair
 from remote_inference.bags.checks.verification import verify
 from remote_inference.bags.storage.bag import open_bag
 from remote_inference.bags.storage.bag_records import BagError, BagTopic
 from remote_inference.bags.storage.bag_writer import BagLimits, BagWriter
 from remote_inference.bags.storage.mcap_scan import Messages, scan_file
-from remote_inference.tools.cli.program import main
+from remote_inference.tools.cli import main
 from support.recording import kill_writers
 from support.recording.synthetic_run import whole_run
 
@@ -93,7 +93,7 @@ def test_a_repaired_bag_is_intact_and_says_what_is_missing(bag: Path, tmp_path: 
     mended = verify(tmp_path / "out")
     assert mended.is_intact
     assert mended.counts.total() == result.messages
-    assert 0 < mended.facts.links < whole.facts.links
+    assert 0 < mended.links < whole.links
     missing = [finding.text for finding in mended.of(Level.MISSING)]
     assert any(text.startswith("repaired: run_0.mcap: at byte ") for text in missing)
     assert "the bag was repaired: what came after its last link is lost" in missing

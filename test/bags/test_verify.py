@@ -18,15 +18,15 @@ from rosbags.rosbag2 import StoragePlugin, Writer
 from sensor_msgs.msg import JointState
 from std_msgs.msg import UInt64
 
-from remote_inference.bags.checks import Level
+from remote_inference.bags.checks.check import Level, Verification
 from remote_inference.bags.checks.repair import McapCopy
-from remote_inference.bags.checks.verification import Verification, verify
+from remote_inference.bags.checks.verification import verify
 from remote_inference.bags.storage.bag import open_bag
 from remote_inference.bags.storage.bag_records import CLOCK, CONTRACT_KEY, LOSSES, BagTopic
 from remote_inference.bags.storage.bag_writer import BagLimits, BagWriter
 from remote_inference.bags.storage.mcap_scan import Messages, MetadataRecord, ScannedMessage, scan_file
 from remote_inference.msg import ActionChunk, ExecutedAction, Observation
-from remote_inference.tools.cli.program import main
+from remote_inference.tools.cli import main
 
 START_NS = 1_790_000_000 * 10**9
 UNBOUND = BagLimits()
@@ -80,7 +80,7 @@ def test_an_untouched_bag_is_intact(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (result.start_ns, result.end_ns) == (START_NS, START_NS + 49 * 10**8)
     assert main(["verify", str(bag)]) == 0
     out = capsys.readouterr().out
-    assert f"the last digest is {result.facts.digest}" in out
+    assert f"the last digest is {result.digest}" in out
     assert out.endswith("intact\n")
 
 
@@ -115,13 +115,13 @@ def test_a_changed_message_is_found_and_the_rest_is_not_blamed(
     change: Callable[[list[ScannedMessage]], list[ScannedMessage]], words: str, tmp_path: Path
 ) -> None:
     bag = count_into(tmp_path / "bag")
-    links = verify(bag).facts.links
+    links = verify(bag).links
     tamper(bag / "bag_0.mcap", change)
     result = verify(bag)
     (digest,) = [text for text in texts(result) if text.startswith("digests: ")]
     assert digest.startswith("digests: bag_0.mcap: from 2026-09-21 14:13:2")
     assert words in digest
-    assert result.facts.links == links - 1
+    assert result.links == links - 1
 
 
 def test_a_changed_record_or_definition_is_found(tmp_path: Path) -> None:

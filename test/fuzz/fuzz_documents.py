@@ -24,7 +24,7 @@ from remote_inference.base.documents.document import (
     parse_json,
 )
 from remote_inference.base.lerobot_format import import_contract
-from remote_inference.learn.hud.contract import from_hud, read_hud
+from remote_inference.learn.hud.contract import import_contract as import_hud
 from remote_inference.robot.nodes.remote_inference import RobotParameters
 from remote_inference.server.manifest.manifest import Manifest, load_manifest
 from remote_inference.server.nodes.policy_server import ServerConfig
@@ -252,7 +252,7 @@ TARGETS = (
     ),
     Target(
         "hud_contract",
-        lambda data: from_hud(read_hud(data, SOURCE)).to_yaml(),
+        lambda data: import_hud(data, SOURCE).to_yaml(),
         lambda: _json(HUD),
         spoil_tree,
         (DocumentError,),

@@ -29,7 +29,8 @@ from remote_inference.bags.storage.bag_records import BagError, BagTopic
 from remote_inference.bags.storage.bag_writer import BagWriter
 from remote_inference.bags.timeline.timeline_reader import recorded_images
 from remote_inference.base.exchange import Chunk
-from remote_inference.base.wire import bytes_field, encode_jpeg
+from remote_inference.base.wire.arrays import bytes_field
+from remote_inference.base.wire.images.encodings.jpeg import encode_jpeg
 from remote_inference.server.captures.captures import Capture, CaptureError, CaptureRing, load_capture
 from remote_inference.server.monitoring.health import HealthServer
 from remote_inference.server.monitoring.snapshot import ServerSnapshot

@@ -12,7 +12,7 @@ import numpy as np
 from fuzz_target import Target
 from mutation import MAX_INPUT_BYTES, NUMBERS, spoil_bytes
 
-from remote_inference.base.wire import WireError
+from remote_inference.base.wire.arrays import WireError
 from remote_inference.server.policies.remote.gr00t import pack, unpack
 
 DESCRIPTIONS = ("<f4", "|O", "|u1", "<U9", "|V8", "", [("a", "<f4")], 4, None, "<f4" * 900)

@@ -15,9 +15,9 @@ from mutation import MAX_INPUT_BYTES, NUMBERS, spoil_bytes
 
 import remote_inference.server.policies  # noqa: F401  names the back ends
 from remote_inference.base.exchange import ImageFeature, Request
-from remote_inference.base.wire import WireError
+from remote_inference.base.wire.arrays import WireError
 from remote_inference.server.frameworks.openpi import pack, unpack_map
-from remote_inference.server.gateways.openpi.connection import ObservationReader
+from remote_inference.server.gateways.connection import ObservationReader
 from remote_inference.server.manifest.manifest import Manifest, ModelSource
 from remote_inference.server.manifest.sections import OpenpiSection
 from remote_inference.server.requests.request_decoder import RequestDecoder

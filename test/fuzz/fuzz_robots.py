@@ -23,10 +23,10 @@ from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.state_source import StateSource
 from remote_inference.base.documents.document import DocumentError, parse_document, parse_json
 from remote_inference.base.rotations import ROTATION_FORMS
-from remote_inference.base.wire import SensorError, WireError
+from remote_inference.base.wire.arrays import SensorError, WireError
 from remote_inference.base.wire.commands import make_command_writers, make_sink_reader
 from remote_inference.base.wire.message_types import message_class
-from remote_inference.base.wire.sensors.field_types import message_type, number_paths
+from remote_inference.base.wire.sensors.fields import message_type, number_paths
 from remote_inference.base.wire.sensors.state_readers import StateReader, find_class, make_state_readers
 from remote_inference.robot.queue.relative_rows import RelativeRows
 from remote_inference.robot.safety.guard import Guard

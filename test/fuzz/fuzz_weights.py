@@ -17,7 +17,7 @@ from remote_inference.learn.weights import ReceiverState, SenderConfig, WeightRe
 from remote_inference.learn.weights.frames import (
     Kind,
     pack_frame,
-    pack_header,
+    pack_message,
     pack_part,
     read_applied,
     read_frame,
@@ -55,7 +55,7 @@ def _updates() -> list[list[tuple[Kind, bytes]]]:
         ledger.advance(model, 2)
         receiver = WeightReceiver(_make_model())
         update = ledger.find_update(0, receiver.digest, False)
-        frames = [pack_header(_TRAINER, update.header)]
+        frames = [pack_message(_TRAINER, update.header)]
         frames += [pack_part(_TRAINER, 2, *part) for part in enumerate(update.parts())]
         read = map(read_frame, frames)
         updates.append([(frame.kind, bytes(frame.body)) for frame in read])
@@ -101,7 +101,7 @@ def _handle_bodies(data: bytes) -> None:
 
 def _judge(receiver: _Receiver) -> None:
     """Require that nothing is served but what has passed every check, and that each answer can be read."""
-    for reply in (answer.frame for answer in receiver.take_answers()):
+    for _, reply in receiver.take_answers():
         frame = read_frame(reply)
         _READERS[frame.kind](frame)
     is_prepared = receiver.state is ReceiverState.STAGED

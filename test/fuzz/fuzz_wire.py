@@ -20,29 +20,20 @@ import remote_inference.server.policies  # noqa: F401  names the back ends
 from remote_inference.base.contract.image_source import COMPRESSED_IMAGE, IMAGE, ImageSource
 from remote_inference.base.contract.state_source import StateSource
 from remote_inference.base.exchange import SCHEMA_VERSION_MAX, ImageFeature, SessionReply
-from remote_inference.base.wire import (
-    CameraReader,
-    ImageError,
-    JointReader,
-    SensorError,
-    WireError,
-    bytes_field,
-    chunk_from_bytes,
-    decode_jpeg,
-    decode_png,
-    encode_jpeg,
-    encode_png,
-    image_from_message,
-    image_to_message,
+from remote_inference.base.wire.arrays import SensorError, WireError, bytes_field
+from remote_inference.base.wire.chunk import chunk_from_bytes
+from remote_inference.base.wire.images.encodings.jpeg import decode_jpeg, encode_jpeg, jpeg_size
+from remote_inference.base.wire.images.encodings.png import decode_png, encode_png, png_size
+from remote_inference.base.wire.images.images import ImageError, image_from_message, image_to_message
+from remote_inference.base.wire.sensors.joint_merge import JointReader
+from remote_inference.base.wire.sensors.state_readers import CameraReader, make_state_reader
+from remote_inference.base.wire.session import (
     offer_from_request,
     offer_to_request,
     reply_from_response,
     reply_to_response,
     status_from_response,
 )
-from remote_inference.base.wire.images.encodings.jpeg import jpeg_size
-from remote_inference.base.wire.images.encodings.png import png_size
-from remote_inference.base.wire.sensors.state_readers import make_state_reader
 from remote_inference.msg import ActionChunk, Observation, ServerStatus
 from remote_inference.server.manifest.manifest import Manifest, ModelSource
 from remote_inference.server.requests.request_decoder import RequestDecoder

@@ -25,9 +25,8 @@ from weight_links import in_process
 from remote_inference.bags.decisions.run import SinkStops
 from remote_inference.bags.provenance.motion import find_reasons
 from remote_inference.bags.provenance.page.page_reader import make_thumbnail
-from remote_inference.bags.provenance.recorded_command import read_command
-from remote_inference.bags.provenance.run_reader import describe_image
-from remote_inference.bags.timeline.columns import WatchdogStops
+from remote_inference.bags.provenance.run_reader import describe_image, read_command
+from remote_inference.bags.timeline.timeline import WatchdogStops
 from remote_inference.bags.timeline.timeline_reader import recorded_images
 from remote_inference.base.contract.commands.sink import COMMAND_INTERFACES
 from remote_inference.base.contract.contract import Contract
@@ -36,18 +35,12 @@ from remote_inference.base.contract.state_source import MESSAGE_READERS
 from remote_inference.base.documents.document import DocumentError, parse_document
 from remote_inference.base.documents.registry import Registry
 from remote_inference.base.exchange import ImageFeature
-from remote_inference.base.wire import (
-    IMAGE_ENCODINGS,
-    CameraReader,
-    image_to_message,
-    make_command_writer,
-    make_sink_reader,
-    offer_from_request,
-    offer_to_request,
-)
-from remote_inference.base.wire.commands import READERS, WRITERS
+from remote_inference.base.wire.commands import READERS, WRITERS, make_command_writer, make_sink_reader
+from remote_inference.base.wire.images.encodings import IMAGE_ENCODINGS
+from remote_inference.base.wire.images.images import image_to_message
 from remote_inference.base.wire.observation import EncodedImage, announced_pixels, decode_images
-from remote_inference.base.wire.sensors.state_readers import make_state_readers
+from remote_inference.base.wire.sensors.state_readers import CameraReader, make_state_readers
+from remote_inference.base.wire.session import offer_from_request, offer_to_request
 from remote_inference.learn.environments import ENVIRONMENTS, make_environment
 from remote_inference.learn.weights import COMPRESSIONS, SenderConfig, WeightsError, WeightSyncer
 from remote_inference.learn.weights.changes import STRATEGIES
@@ -60,7 +53,7 @@ from remote_inference.server.manifest.manifest import load_manifest
 from remote_inference.server.manifest.sections import BACK_ENDS
 from remote_inference.server.policies import load_policy
 from remote_inference.server.schedulers import SCHEDULERS
-from remote_inference.server.sessions.session import Session
+from remote_inference.server.sessions import Session
 from remote_inference.server.warmup import largest_batch, make_scheduler
 from support.builders import (
     JOINTS,
@@ -155,7 +148,7 @@ def test_a_command_interface_is_added(add: Add):
         from std_msgs.msg import Float32MultiArray
 
         from remote_inference.base.contract.commands.sink import CommandInterface
-        from remote_inference.base.wire import CommandWriter
+        from remote_inference.base.wire.commands.writer import CommandWriter
 
         class HalfWriter(CommandWriter):
             message_type = Float32MultiArray
@@ -209,7 +202,7 @@ def test_a_command_interface_is_found_by_entry_point(tmp_path: Path, monkeypatch
             from std_msgs.msg import Float32
 
             from remote_inference.base.contract.commands.sink import CommandInterface
-            from remote_inference.base.wire import CommandReader, CommandWriter
+            from remote_inference.base.wire.commands.writer import CommandReader, CommandWriter
 
             class Writer(CommandWriter):
                 message_type = Float32
@@ -271,9 +264,7 @@ def test_a_scheduler_is_added(add: Add, tmp_path: Path):
         SCHEDULERS,
         "LastFirst",
         """
-        from remote_inference.server.schedulers.scheduler import Selection
-
-        from remote_inference.server.schedulers.scheduler import SchedulerOptions
+        from remote_inference.server.schedulers import SchedulerOptions, Selection
 
         class Options(SchedulerOptions):
             skipped: int = 0
@@ -313,7 +304,7 @@ def test_a_scheduler_is_added(add: Add, tmp_path: Path):
 def test_a_scheduler_is_found_by_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "my_turns.py").write_text(
-        "from remote_inference.server.schedulers.scheduler import RoundRobin as Turns\n"
+        "from remote_inference.server.schedulers import RoundRobin as Turns\n"
     )
     install(tmp_path, "my-turns", "turns = my_turns:Turns", group="remote_inference.schedulers")
     manifest = load_manifest(write_manifest(tmp_path, scheduler="turns"))
@@ -380,7 +371,7 @@ def test_an_image_encoding_is_added(add: Add):
         import numpy as np
 
         from remote_inference.base.documents.document import Document
-        from remote_inference.base.wire import ImageError
+        from remote_inference.base.wire.images.images import ImageError
 
         class Options(Document):
             level: int = 1

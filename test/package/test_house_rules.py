@@ -52,7 +52,7 @@ PURE = sorted(
     path
     for pattern in (
         *("base/contract/**/*.py", "base/documents/*.py", "robot/**/*.py", "server/manifest/*.py"),
-        *("server/schedulers/*.py", "server/sessions/*.py", "server/requests/*.py", "server/*.py"),
+        *("server/requests/*.py", "server/*.py"),
         *(f"base/{name}.py" for name in ("admission", "calls", "exchange", "fingerprint", "limits")),
         *(f"base/{name}.py" for name in ("minimum_jerk", "policy", "rotations", "seeds", "tags")),
         *("learn/environment.py", "learn/leases.py"),
@@ -124,11 +124,11 @@ NAMED_ABOVE = {
         "remote_inference.learn.nodes.environment",
         "remote_inference.learn.nodes.environment_pool",
         "remote_inference.robot.nodes.remote_inference",
-        "remote_inference.robot.nodes.watchdog.command_watchdog",
+        "remote_inference.robot.nodes.command_watchdog",
         "remote_inference.server.nodes.policy_server",
     },
     "remote_inference.learn.evaluation.real_time": {"remote_inference.tools.deployment.evaluated_robot"},
-    "remote_inference.server.live_weights": {"remote_inference.learn.nodes.trainer_access"},
+    "remote_inference.server.live_weights": {"remote_inference.learn.nodes.weights_link"},
     "remote_inference.server.policy_error": {  # whose a frame of a traceback is: nothing is imported
         "remote_inference.tools.deployment"
     },
@@ -428,7 +428,8 @@ def test_every_executable_has_a_script_and_an_entry_point() -> None:
 def test_the_demo_s_contract_allows_what_the_simulated_arm_can_do() -> None:
     contract = load_contract(CONTRACT)
     assert contract.actions.names == JOINT_NAMES
-    for name, lower, upper, velocity in zip(*vars(LIMITS).values(), strict=True):
+    bounds = zip(LIMITS.names, LIMITS.lower, LIMITS.upper, LIMITS.max_velocity, strict=True)
+    for name, lower, upper, velocity in bounds:
         limit = contract.actions.limits[name]
         assert (limit.min, limit.max, limit.max_velocity) == (lower, upper, velocity), name
 

@@ -156,8 +156,8 @@ def test_rows_that_were_taken_after_the_merger_looked_at_its_clock_are_past(
         row_period_s=row_period_s,
     )
     assert found == dropped
-    assert queue.head is not None
-    assert queue.head.step_index == dropped
+    assert queue.plan.head is not None
+    assert queue.plan.head.step_index == dropped
 
 
 def test_rows_too_old_to_be_executed_are_in_no_prefix():

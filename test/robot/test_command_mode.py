@@ -13,8 +13,8 @@ import pytest
 
 from remote_inference.robot.engine import Engine
 from remote_inference.robot.motion.command_mode import CommandMode, OperatorCommand
+from remote_inference.robot.motion.state import Tick
 from remote_inference.robot.queue.action_queue import MergeMode
-from remote_inference.robot.tick import Tick
 from support.builders import MAX_STEP, PERIOD_NS, TOPICS, make_config, make_contract, make_source, ns
 from support.robot.interruption import interrupt
 

@@ -18,9 +18,9 @@ from remote_inference.base.documents.document import parse_document
 from remote_inference.robot.command import CommandSource
 from remote_inference.robot.engine import Engine
 from remote_inference.robot.journal import CALLS, INPUTS, PLAY, Entry
+from remote_inference.robot.motion.state import Tick
 from remote_inference.robot.replay import JournalError
 from remote_inference.robot.step_lock import StepLock
-from remote_inference.robot.tick import Tick
 from support.builders import contract_document, make_config, make_contract, ns
 from support.robot.random_world import play_world
 from support.robot.replayed import divergences_of, effects_of, exact, replay, ticks_of
@@ -32,7 +32,6 @@ TICKS_PER_STEP = 100  # of the control thread, in each of the worker's
 UNJOURNALLED = {
     "awaits_observation",
     "commands_since_ns",
-    "find_implausible",
     "has_ended",
     "misses_person",
 }

@@ -381,12 +381,12 @@ def test_an_error_while_draining_moves_the_robot_on_too():
 
 def test_a_newcomer_waits_while_another_node_of_its_name_is_alive():
     world = World()
-    world.carry_out(world.engine.take_rival(True, world.now_ns))
+    world.carry_out(world.engine.take_duplicate_node(True, world.now_ns))
     world.run(20)
     assert world.all(GetStatus) == []
     assert world.commands_since(0) == []
     assert world.warnings().count("another node is called /robot_1/client") == 1
-    world.carry_out(world.engine.take_rival(False, world.now_ns))
+    world.carry_out(world.engine.take_duplicate_node(False, world.now_ns))
     world.run_until(lambda: world.state is State.STREAMING)
 
 
@@ -394,7 +394,7 @@ def test_a_newcomer_that_finds_the_other_node_late_gives_its_session_back():
     world = World()
     world.presence = False
     world.run_until(lambda: world.engine.handshake.phase is Phase.MATCHING)
-    world.carry_out(world.engine.take_rival(True, world.now_ns))
+    world.carry_out(world.engine.take_duplicate_node(True, world.now_ns))
     world.run(1)
     assert world.server.closed
     assert world.engine.handshake.session is None
@@ -403,7 +403,7 @@ def test_a_newcomer_that_finds_the_other_node_late_gives_its_session_back():
 
 def test_a_robot_that_has_had_a_session_does_not_give_way_to_a_newcomer():
     world = streaming(World())
-    world.carry_out(world.engine.take_rival(True, world.now_ns))
+    world.carry_out(world.engine.take_duplicate_node(True, world.now_ns))
     world.run(2)
     assert world.state is State.STREAMING
     world.server.restart()
@@ -477,6 +477,6 @@ def test_a_dead_robot_is_done_with_its_server():
 def test_a_warning_of_a_rival_is_repeated_now_and_then():
     world = World()
     for _ in range(250):
-        world.carry_out(world.engine.take_rival(True, world.now_ns))
+        world.carry_out(world.engine.take_duplicate_node(True, world.now_ns))
         world.run(0.1)
     assert world.warnings().count("another node is called") == 3

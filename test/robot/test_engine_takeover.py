@@ -12,9 +12,9 @@ import pytest
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.document import parse_document
 from remote_inference.robot.command import CommandSource
+from remote_inference.robot.motion.state import Tick
 from remote_inference.robot.safety.guard import SENSOR_AGE
 from remote_inference.robot.safety.state_machine import Event, State
-from remote_inference.robot.tick import Tick
 from support.builders import (
     JOINT_TRAJECTORY,
     LIMIT,
@@ -251,12 +251,12 @@ def test_a_newcomer_is_not_taken_over_while_another_node_of_its_name_is_alive():
     """The services of both nodes answer to one name: an operator's call reaches the two."""
     world, person = shared(autostart=False)
     person.target = np.array([0.5, 0.5])
-    world.carry_out(world.engine.take_rival(True, world.now_ns))
+    world.carry_out(world.engine.take_duplicate_node(True, world.now_ns))
     assert "another node is called /robot_1/client" in world.take_over()
     world.resume()
     world.run(2)
     assert world.commands_since(0) == []
-    world.carry_out(world.engine.take_rival(False, world.now_ns))
+    world.carry_out(world.engine.take_duplicate_node(False, world.now_ns))
     assert world.take_over() == ""
     world.run(1)
     assert world.commands_since(0)
@@ -270,7 +270,7 @@ def test_a_newcomer_that_finds_the_other_node_late_ends_its_takeover():
     world.take_over()
     world.run(1)
     found_ns = world.now_ns
-    world.carry_out(world.engine.take_rival(True, world.now_ns))
+    world.carry_out(world.engine.take_duplicate_node(True, world.now_ns))
     world.run(2)
     assert not world.engine.taken_over
     assert world.commands_since(found_ns) == []
@@ -281,9 +281,9 @@ def test_a_robot_that_has_had_a_session_stays_taken_over_when_a_newcomer_appears
     world, person = shared()
     streaming(world)
     person.target = np.array([0.5, 0.5])
-    world.carry_out(world.engine.take_rival(True, world.now_ns))
+    world.carry_out(world.engine.take_duplicate_node(True, world.now_ns))
     assert world.take_over() == ""
-    world.carry_out(world.engine.take_rival(True, world.now_ns))
+    world.carry_out(world.engine.take_duplicate_node(True, world.now_ns))
     world.run(1)
     assert world.ticks[-1][1].source is CommandSource.HUMAN
 

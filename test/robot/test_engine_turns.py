@@ -99,7 +99,7 @@ def test_a_robot_that_has_given_up_gives_way_to_nobody() -> None:
     world = World()
     world.server.alter_reply = lambda reply: replace(reply, action_names=("other",))
     world.run_until(lambda: world.engine.dead)
-    assert world.engine.take_rival(True, world.now_ns) == []
+    assert world.engine.take_duplicate_node(True, world.now_ns) == []
 
 
 def test_a_takeover_that_ends_for_another_node_is_told_in_words() -> None:
@@ -107,7 +107,7 @@ def test_a_takeover_that_ends_for_another_node_is_told_in_words() -> None:
     world.server.up = False
     world.run(0.5)
     assert world.take_over() == ""
-    effects = world.engine.take_rival(True, world.now_ns)
+    effects = world.engine.take_duplicate_node(True, world.now_ns)
     assert not world.engine.taken_over
     assert Inform("released to the policy") in effects
     assert all(not isinstance(effect, str) for effect in effects)

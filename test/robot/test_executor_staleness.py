@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from remote_inference.robot.safety.heartbeat import ExecutorStaleness
+from remote_inference.robot.watchdog import ExecutorStaleness
 
 EXECUTOR_STALE_NS, CATCH_UP_NS, SETTLE_NS = 50_000_000, 100_000_000, 1_000_000_000
 ROUND_NS = 20_000_000

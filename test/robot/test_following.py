@@ -13,7 +13,8 @@ from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.document import DocumentError, parse_document, parse_yaml
 from remote_inference.robot.command import CommandSource
 from remote_inference.robot.motion.estimate import RETRY_NS
-from remote_inference.robot.safety.guard import FOLLOWING_ERROR, LAG_S
+from remote_inference.robot.motion.rules import LAG_S
+from remote_inference.robot.safety.guard import FOLLOWING_ERROR
 from remote_inference.robot.safety.state_machine import State
 from support.builders import (
     FLOAT64_MULTI_ARRAY,

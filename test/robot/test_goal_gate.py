@@ -21,7 +21,7 @@ from remote_inference.robot.motion.goal_gate import (
     GoalGate,
     last_goal_s,
 )
-from remote_inference.robot.tick import Tick
+from remote_inference.robot.motion.state import Tick
 from support.builders import FLOAT64_MULTI_ARRAY, JOINTS, contract_document, ns
 from support.robot.fed_playback import FedPlayback
 

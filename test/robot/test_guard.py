@@ -306,4 +306,4 @@ def test_the_steps_of_a_pose_are_foreseen_as_they_will_be_bounded():
 
 
 def test_where_nothing_is_foreseen_there_is_no_row():
-    assert len(Foreseen.none().actions) == len(Foreseen.none().rules_of(0, 0)) == 0
+    assert len(Foreseen().actions) == len(Foreseen().rules_of(0, 0)) == 0

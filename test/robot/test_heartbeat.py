@@ -7,8 +7,7 @@ from __future__ import annotations
 import pytest
 
 from remote_inference.robot.command import CommandSource
-from remote_inference.robot.safety.heartbeat import Heartbeat
-from remote_inference.robot.watchdog import Phase, WatchdogState
+from remote_inference.robot.watchdog import Heartbeat, Phase, WatchdogState
 from support.builders import make_config, make_contract, ns
 from support.robot.simulation import World, streaming
 

@@ -17,8 +17,9 @@ from remote_inference.base.contract.controller_stop import STOPS, max_stopping_s
 from remote_inference.base.documents.document import parse_document
 from remote_inference.robot.command import CommandSource
 from remote_inference.robot.engine import Engine
-from remote_inference.robot.motion.homing import Homing
 from remote_inference.robot.motion.rules import END_MARGIN_S
+from remote_inference.robot.motion.state import Homing
+from remote_inference.robot.pose_geometry import ActionMasks
 from remote_inference.robot.safety.guard import FOLLOWING_ERROR, SENSOR_AGE
 from remote_inference.robot.safety.state_machine import Event, State
 from support.builders import (
@@ -37,6 +38,7 @@ from support.robot.fed_playback import FedPlayback
 from support.robot.simulation import World, stopped, streaming
 
 HOME = (0.5, -0.25)
+MASKS = ActionMasks.of(make_contract().actions)
 FAR = (0.9, -0.9)  # farther than an arm may be from its command
 
 
@@ -72,7 +74,7 @@ def home_world(duration_s: float = 1.0, fallback: str = "hold", **options: Any) 
 
 def test_the_path_begins_at_rest_at_the_start_and_ends_at_rest_at_home():
     start = np.array([-0.5, 0.75])
-    homing = Homing(start, Home(positions=HOME, duration_s=2.0), begin_ns=ns(10))
+    homing = Homing(start, Home(positions=HOME, duration_s=2.0), ns(10), MASKS)
     assert homing.target(ns(10)) == pytest.approx(start)
     assert homing.target(ns(11)) == pytest.approx((start + HOME) / 2)
     assert homing.target(ns(12)) == pytest.approx(HOME)
@@ -84,7 +86,7 @@ def test_the_path_begins_at_rest_at_the_start_and_ends_at_rest_at_home():
 
 @given(st.floats(0.0, 3.0))
 def test_the_path_is_straight_and_monotone(at_s: float):
-    homing = Homing(np.zeros(2), Home(positions=HOME, duration_s=2.0), begin_ns=0)
+    homing = Homing(np.zeros(2), Home(positions=HOME, duration_s=2.0), 0, MASKS)
     now, later = homing.target(ns(at_s)), homing.target(ns(at_s + 0.01))
     assert now[1] == pytest.approx(now[0] * HOME[1] / HOME[0])
     assert later[0] >= now[0]
@@ -92,7 +94,7 @@ def test_the_path_is_straight_and_monotone(at_s: float):
 
 @pytest.mark.parametrize(("off", "reached"), [(0.0, True), (0.9e-6, True), (1.1e-6, False)])
 def test_a_command_is_home_within_a_millionth_of_each_joint_s_unit(off: float, reached: bool):
-    homing = Homing(np.zeros(2), Home(positions=HOME, duration_s=2.0), begin_ns=0)
+    homing = Homing(np.zeros(2), Home(positions=HOME, duration_s=2.0), 0, MASKS)
     for joint in range(2):
         command = np.array(HOME)
         command[joint] += off

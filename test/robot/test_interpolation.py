@@ -13,10 +13,10 @@ from remote_inference.base.documents.document import parse_document
 from remote_inference.base.exchange import Request
 from remote_inference.base.policy import Float32Array
 from remote_inference.robot.command import CommandSource
+from remote_inference.robot.motion.state import Tick
 from remote_inference.robot.queue.action_queue import ActionQueue, MergeMode
 from remote_inference.robot.queue.plan import MOST_AHEAD
 from remote_inference.robot.safety.guard import AGE, VELOCITY_LIMIT
-from remote_inference.robot.tick import Tick
 from support.builders import (
     FPS,
     JOINT_TRAJECTORY,
@@ -200,7 +200,7 @@ def test_each_point_lies_on_the_way_to_the_next_row_and_each_row_is_met(
             feed(queue, rng.uniform(-1, 1, (amount, 2)).astype(np.float32), 0, MergeMode(event))
             continue
         for _ in range(amount):
-            goal = queue.head
+            goal = queue.plan.head
             step = steps.step()
             if step is None:
                 assert goal is None
@@ -209,7 +209,7 @@ def test_each_point_lies_on_the_way_to_the_next_row_and_each_row_is_met(
                 assert step.point.tolist() == step.action.robot.tolist()
             else:
                 assert before is not None
-                assert queue.head is goal, "a row is taken when it begins"
+                assert queue.plan.head is goal, "a row is taken when it begins"
                 left = round((1.0 - step.fraction) * ticks_per_row) + 1
                 way = 0.0 if goal is None else (goal.robot - before) / left
                 np.testing.assert_allclose(step.point, before + way, atol=1e-12)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from remote_inference.robot.action_masks import ActionMasks
+from remote_inference.robot.pose_geometry import ActionMasks
 from remote_inference.robot.queue.action_queue import ActionQueue, MergeMode
 from remote_inference.robot.queue.plan import MOST_AHEAD
 from support.builders import make_contract, make_rows, make_source

@@ -13,7 +13,7 @@ import pytest
 
 from remote_inference.robot.command import CommandSource
 from remote_inference.robot.motion.estimate import CATCH_UP_SCALE, RECENT_NS, is_forgotten
-from remote_inference.robot.tick import Tick
+from remote_inference.robot.motion.state import Tick
 from support.builders import MAX_STEP, PERIOD_NS, ns
 from support.robot.motions import FIRST, SECOND, TwoArms
 

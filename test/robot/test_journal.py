@@ -27,7 +27,7 @@ def taken(world: World) -> list[Entry]:
     [
         (Entry(0, "tick", (5,)), 5),
         (Entry(0, "reset", ("clap", 6)), 6),
-        (Entry(0, "take_rival", (True, 7)), 7),
+        (Entry(0, "take_duplicate_node", (True, 7)), 7),
         (Entry(0, "resume", (), {"now_ns": 8}), 8),
         (Entry(0, "take_chunk", ("chunk", 9), {"arrival_ns": 1}), 9),
         (Entry(0, "pause", ("called",)), None),

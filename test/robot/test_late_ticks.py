@@ -13,8 +13,8 @@ from remote_inference.robot.command import CommandSource
 from remote_inference.robot.motion.command_mode import HumanCommands
 from remote_inference.robot.motion.estimate import CATCH_UP_SCALE, WAIT_NS
 from remote_inference.robot.motion.select import AGED_OUT
-from remote_inference.robot.safety.heartbeat import EXECUTOR_STALE_NS
-from remote_inference.robot.tick import Tick
+from remote_inference.robot.motion.state import Tick
+from remote_inference.robot.watchdog import EXECUTOR_STALE_NS
 from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, MAX_STEP, make_contract, ns
 from support.robot.fed_playback import FedPlayback
 

@@ -13,7 +13,7 @@ import pytest
 from remote_inference.base.exchange import Request
 from remote_inference.base.policy import Float32Array
 from remote_inference.robot.journal import Entry
-from remote_inference.robot.tick import Tick
+from remote_inference.robot.motion.state import Tick
 from support.builders import FPS, PERIOD_NS, TOPICS, answer, make_config, make_spec, ns
 from support.robot.asking_robot import Robot
 from support.robot.replayed import divergences_of, effects_of, exact, replay, ticks_of

@@ -12,11 +12,10 @@ import pytest
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.document import parse_document
 from remote_inference.robot.command import CommandSource
-from remote_inference.robot.motion.command_mode import HumanCommands
+from remote_inference.robot.motion.command_mode import HumanCommands, StopInputs
 from remote_inference.robot.motion.emit import MOST_LAG_S
 from remote_inference.robot.motion.select import MARGIN_S, MOST_WAYS
-from remote_inference.robot.safety.stop_inputs import StopInputs
-from remote_inference.robot.tick import Tick
+from remote_inference.robot.motion.state import Tick
 from support.builders import JOINT_TRAJECTORY, JOINTS, contract_document, make_contract
 from support.robot.fed_playback import FedPlayback
 

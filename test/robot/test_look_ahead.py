@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from remote_inference.robot.command import CommandSource
-from remote_inference.robot.tick import Tick
+from remote_inference.robot.motion.state import Tick
 from support.builders import PERIOD_NS, make_rows
 from support.robot.motions import FIRST, NOBODY, ROWS, SECOND, TwoArms
 from support.robot.playbacks import MAX_AGE_NS

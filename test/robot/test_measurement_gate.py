@@ -12,7 +12,7 @@ import pytest
 
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.document import parse_document
-from remote_inference.robot.action_masks import ActionMasks
+from remote_inference.robot.pose_geometry import ActionMasks
 from remote_inference.robot.safety.measurement_gate import (
     CONFIRM_S,
     FIRST_S,

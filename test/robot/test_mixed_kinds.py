@@ -14,8 +14,8 @@ from remote_inference.base.contract.controller_stop import Measured, stop_contro
 from remote_inference.base.documents.document import DocumentError, parse_document
 from remote_inference.robot.command import CommandSource
 from remote_inference.robot.config import RobotConfig
+from remote_inference.robot.motion.state import Tick
 from remote_inference.robot.safety.guard import JOINT_LIMIT, SENSOR_AGE, VELOCITY_LIMIT
-from remote_inference.robot.tick import Tick
 from support.builders import (
     FLOAT64_MULTI_ARRAY,
     JOINT_TRAJECTORY,

@@ -51,10 +51,10 @@ def test_no_tick_of_an_episode_before_shows():
     for tick in (1, 2, 3):
         history.add(sample(tick))
     history.begin(now_ns=35)
-    assert history.empty
+    assert history.steps() == ()
     history.add(sample(3))  # taken before, and noticed late
     history.add(sample(4, **{TOPICS[1]: 35}))  # one of its sources has not delivered since
-    assert history.empty
+    assert history.steps() == ()
     history.add(sample(5))
     assert shown(history) == [5, 5, 5]
 
@@ -62,7 +62,7 @@ def test_no_tick_of_an_episode_before_shows():
 def test_a_tick_before_every_source_has_delivered_does_not_count():
     history = make_history()
     history.add(TickSample(1, {TOPICS[0]: 10}))
-    assert history.empty
+    assert history.steps() == ()
 
 
 def test_a_topic_that_the_policy_does_not_use_may_be_silent():
@@ -87,7 +87,7 @@ def test_another_session_begins_anew_with_its_own_number_of_steps():
     for tick in (1, 2, 3):
         history.add(sample(tick))
     history.use(2, TOPICS, now_ns=30)
-    assert history.empty
+    assert history.steps() == ()
     history.add(sample(4))
     history.add(sample(5))
     assert (history.observation_steps, shown(history)) == (2, [4, 5])

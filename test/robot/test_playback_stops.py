@@ -13,9 +13,8 @@ from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.controller_stop import STOPS, max_stopping_s
 from remote_inference.base.documents.document import parse_document
 from remote_inference.robot.command import CommandSource
-from remote_inference.robot.motion.command_mode import HumanCommands
+from remote_inference.robot.motion.command_mode import HumanCommands, StopInputs
 from remote_inference.robot.safety.guard import FOLLOWING_ERROR, NON_FINITE, SENSOR_AGE
-from remote_inference.robot.safety.stop_inputs import StopInputs
 from support.builders import JOINTS, PERIOD_NS, contract_document, make_rows, ns
 from support.robot.played_arm import TWO_CONTROLLERS, Arm
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from remote_inference.base.contract.actions import Home
-from remote_inference.robot.action_masks import ActionMasks
 from remote_inference.robot.command import CommandSource
-from remote_inference.robot.motion.homing import Homing
+from remote_inference.robot.motion.state import Homing
+from remote_inference.robot.pose_geometry import ActionMasks
 from support.builders import make_config, make_spec, ns
 from support.robot.pose_robot import SPEED, TURN, angle_of, pose_at, pose_contract, turned
 from support.robot.random_watched_world import Wandering, make_contract

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from remote_inference.base.contract.contract import Contract
-from remote_inference.robot.action_masks import ActionMasks
 from remote_inference.robot.command import CommandSource
 from remote_inference.robot.motion.command_mode import HumanCommands
 from remote_inference.robot.motion.estimate import RETRY_NS, find_start
+from remote_inference.robot.motion.rules import LAG_S
+from remote_inference.robot.pose_geometry import ActionMasks
 from remote_inference.robot.queue.action_queue import MergeMode
-from remote_inference.robot.safety.guard import FOLLOWING_ERROR, LAG_S, ORIENTATION, SENSOR_AGE
+from remote_inference.robot.safety.guard import FOLLOWING_ERROR, ORIENTATION, SENSOR_AGE
 from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, PERIOD_NS, make_source, ns
 from support.robot.motions import FollowingWatch, Motion
 from support.robot.playbacks import make_queue, make_rules

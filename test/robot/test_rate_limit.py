@@ -7,8 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from remote_inference.robot.safety.guard import Guard
-from remote_inference.robot.safety.rate_limit import limit_rate
+from remote_inference.robot.safety.guard import Guard, limit_rate
 from support.builders import make_contract
 
 SECONDS = np.arange(1500)[:, np.newaxis] / 500.0

@@ -124,7 +124,7 @@ def test_a_request_is_as_old_as_its_oldest_source(oldest: str, newest: str):
         assert prefix is not None
         assert len(prefix) == 10, "the row that was executed since is the first one"
     robot.finish(request)
-    head = robot.queue.head
+    head = robot.queue.plan.head
     assert head is not None
     assert head.source.capture_ns == older_ns
 
@@ -193,9 +193,9 @@ def tick_sample(at_ns: int) -> TickSample:
 def test_an_observation_of_one_step_shows_what_arrived_last():
     robot = Robot()
     robot.cycle.take_sample(tick_sample(robot.now_ns - 1))
-    assert robot.cycle.steps() == ()
+    assert robot.cycle.history.steps() == ()
     robot.finish(robot.ask())
-    head = robot.queue.head
+    head = robot.queue.plan.head
     assert head is not None
     assert head.source.capture_ns == robot.now_ns
 
@@ -209,9 +209,9 @@ def test_an_observation_of_two_steps_shows_control_ticks():
     robot.cycle.take_sample(ticked)
     assert robot.cycle.is_ready(robot.now_ns)
     robot.sense()
-    assert robot.cycle.steps() == (ticked, ticked)
+    assert robot.cycle.history.steps() == (ticked, ticked)
     robot.finish(robot.ask())
-    head = robot.queue.head
+    head = robot.queue.plan.head
     assert head is not None
     assert head.source.capture_ns == robot.now_ns - 1
 
@@ -222,19 +222,19 @@ def test_a_history_begins_anew_after_a_control_tick_that_was_missed():
     for missed in (0, 0, 1):
         robot.now_ns += (1 + missed) * PERIOD_NS
         robot.cycle.take_sample(replace(tick_sample(robot.now_ns), tick_ns=robot.now_ns))
-    assert len({step.tick_ns for step in robot.cycle.steps()}) == 1
+    assert len({step.tick_ns for step in robot.cycle.history.steps()}) == 1
 
 
-@pytest.mark.parametrize("begin", [RequestCycle.begin_history, RequestCycle.drop_plan])
+@pytest.mark.parametrize("begin", [lambda cycle, now_ns: cycle.history.begin(now_ns), RequestCycle.drop_plan])
 def test_a_new_history_shows_nothing_from_before(begin: Callable[[RequestCycle, int], None]):
     robot = Robot()
     robot.cycle.use([CAMERA], 2, robot.now_ns)
     robot.wait(ns(0.1))
     robot.cycle.take_sample(tick_sample(robot.now_ns))
     begin(robot.cycle, robot.now_ns)
-    assert robot.cycle.steps() == ()
+    assert robot.cycle.history.steps() == ()
     robot.cycle.take_sample(tick_sample(robot.now_ns))
-    assert robot.cycle.steps() == ()
+    assert robot.cycle.history.steps() == ()
 
 
 def test_cameras_that_the_policy_does_not_use_are_not_waited_for():

@@ -225,9 +225,9 @@ def test_an_answer_is_merged_from_the_capture_of_its_own_request():
     robot.queue.get()
     robot.wait(PERIOD_NS)
     assert robot.finish(first) is None
-    assert robot.queue.head is not None
-    assert robot.queue.head.step_index == 3
-    assert robot.queue.head.source.seq_id == first.seq_id
+    assert robot.queue.plan.head is not None
+    assert robot.queue.plan.head.step_index == 3
+    assert robot.queue.plan.head.source.seq_id == first.seq_id
 
 
 def test_a_request_that_was_not_sent_leaves_those_before_it_open():
@@ -317,8 +317,8 @@ def test_a_plan_for_the_moment_of_arrival_begins_then_and_not_before():
     robot.wait(1)
     assert robot.cycle.find_due(robot.now_ns) is chunk
     assert robot.cycle.finish(chunk, robot.session, robot.now_ns) is None
-    assert robot.queue.head is not None
-    assert robot.queue.head.step_index == 0
+    assert robot.queue.plan.head is not None
+    assert robot.queue.plan.head.step_index == 0
     assert robot.cycle.find_due(robot.now_ns) is None
 
 

@@ -13,7 +13,7 @@ from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.controller_stop import STOPS
 from remote_inference.base.documents.document import parse_document
 from remote_inference.robot.command import CommandSource
-from remote_inference.robot.tick import Tick
+from remote_inference.robot.motion.state import Tick
 from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, JOINTS, MAX_STEP, contract_document, ns
 from support.robot.controllers import Trajectory
 from support.robot.fed_playback import FedPlayback

@@ -15,12 +15,12 @@ from remote_inference.robot import pose_geometry
 from remote_inference.robot.command import CommandSource
 from remote_inference.robot.fallbacks import Zero
 from remote_inference.robot.motion import emit, estimate, limit
+from remote_inference.robot.motion.command_mode import StopInputs
 from remote_inference.robot.motion.emit import Outcome
-from remote_inference.robot.motion.state import JointEstimate, MotionState
+from remote_inference.robot.motion.rules import FollowingBounds
+from remote_inference.robot.motion.state import JointEstimate, MotionState, Tick
 from remote_inference.robot.pose_geometry import PoseRule
-from remote_inference.robot.safety.guard import FollowingBounds, Guard, Guarded, SwitchRule
-from remote_inference.robot.safety.stop_inputs import StopInputs
-from remote_inference.robot.tick import Tick
+from remote_inference.robot.safety.guard import Guard, Guarded, SwitchRule
 from remote_inference.robot.watchdog import Watchdog
 from support.robot import random_lying_world, random_watched_world, random_world
 from support.robot.simulation import World

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import pytest
 
 from remote_inference.base.contract.operator_inputs import BOOL, StopInput
-from remote_inference.robot.safety.stop_inputs import StopInputs
+from remote_inference.robot.motion.command_mode import StopInputs
 from remote_inference.robot.step_lock import StepLock
 from support.builders import ns
 

@@ -16,9 +16,9 @@ from remote_inference.base.documents.document import DocumentError, parse_docume
 from remote_inference.robot.command import CommandSource
 from remote_inference.robot.motion.command_mode import HumanCommands
 from remote_inference.robot.motion.playback import Playback
+from remote_inference.robot.motion.state import Tick
 from remote_inference.robot.queue.action_queue import ActionQueue, MergeMode
 from remote_inference.robot.safety.guard import DWELL, NON_FINITE, SENSOR_AGE, Guard
-from remote_inference.robot.tick import Tick
 from support.builders import (
     FLOAT64_MULTI_ARRAY,
     JOINT_TRAJECTORY,

@@ -12,8 +12,8 @@ import pytest
 from remote_inference.robot.command import CommandSource
 from remote_inference.robot.motion.emit import note_tick
 from remote_inference.robot.motion.estimate import WAIT_NS
-from remote_inference.robot.safety.heartbeat import EXECUTOR_STALE_NS
-from remote_inference.robot.tick import Tick
+from remote_inference.robot.motion.state import Tick
+from remote_inference.robot.watchdog import EXECUTOR_STALE_NS
 from support.builders import make_contract, ns
 from support.robot.motions import Motion
 from support.robot.playbacks import make_rules

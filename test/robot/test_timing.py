@@ -37,7 +37,7 @@ def test_defaults_pass_in_silence(fps: float, chunk_size: int, appends: bool):
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        (timing(1.0, max_action_age_s=0.5), ["max_action_age_s: found 0.5", "a row lasts, 1 s"]),
+        (timing(1.0, max_action_age_s=0.5), ["max_action_age_s: found 0.5", "an action lasts, 1 s"]),
         (timing(latency_s=3.5), ["max_action_age_s: found 3", "3.5 s"]),
         (timing(latency_s=0.3, request_timeout_s=0.2), ["request_timeout_s: found 0.2", "0.3 s"]),
         (timing(appends=True, buffer_time_s=3.0), ["buffer_time_s: found 3", "max_action_age_s, 3"]),

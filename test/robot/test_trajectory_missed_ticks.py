@@ -9,9 +9,9 @@ import pytest
 
 from remote_inference.robot.command import CommandSource
 from remote_inference.robot.motion.estimate import CATCH_UP_SCALE
+from remote_inference.robot.motion.state import Tick
 from remote_inference.robot.queue.action_queue import ActionQueue
 from remote_inference.robot.safety.guard import JOINT_LIMIT, VELOCITY_LIMIT
-from remote_inference.robot.tick import Tick
 from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, MAX_STEP, PERIOD_NS, make_rows, ns
 from support.robot.playbacks import MAX_AGE_NS
 from support.robot.played_trajectory import (

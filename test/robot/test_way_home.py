@@ -14,10 +14,9 @@ from remote_inference.robot.command import CommandSource
 from remote_inference.robot.motion.emit import emit
 from remote_inference.robot.motion.limit import limit
 from remote_inference.robot.motion.select import select
-from remote_inference.robot.motion.state import TickInputs, WayHome
+from remote_inference.robot.motion.state import Tick, TickInputs, WayHome
 from remote_inference.robot.queue.plan import Plan
 from remote_inference.robot.safety.guard import SENSOR_AGE
-from remote_inference.robot.tick import Tick
 from support.builders import FLOAT64_MULTI_ARRAY, JOINTS, MAX_STEP, ns
 from support.robot.motions import NOBODY
 from support.robot.stopped_robot import StoppedRobot

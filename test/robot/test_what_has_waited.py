@@ -16,9 +16,9 @@ from remote_inference.base.policy import Float32Array
 from remote_inference.robot.command import CommandSource
 from remote_inference.robot.motion.command_mode import HumanCommands
 from remote_inference.robot.motion.estimate import WAIT_NS
+from remote_inference.robot.motion.state import Tick
 from remote_inference.robot.queue.action_queue import MergeMode
 from remote_inference.robot.safety.guard import AGE, SENSOR_AGE
-from remote_inference.robot.tick import Tick
 from support.builders import (
     JOINT_TRAJECTORY,
     JOINTS,

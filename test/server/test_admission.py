@@ -14,7 +14,7 @@ from remote_inference.base.admission import FATAL_REJECTIONS, FatalMismatch, che
 from remote_inference.base.exchange import ImageFeature, SessionReply
 from remote_inference.base.limits import MAX_OBSERVATION_STEPS, RequestLimits
 from remote_inference.base.policy import Continuation, ServingMode
-from remote_inference.server.sessions.session import Session, SessionRegistry
+from remote_inference.server.sessions import Session, SessionRegistry
 from support.builders import CAMERA, ShiftProcessors, make_offer, make_spec, make_terms
 
 DEPTH = ImageFeature("observation.images.depth", "png")

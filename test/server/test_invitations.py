@@ -13,7 +13,7 @@ from remote_inference.robot.requests.handshake import INVITATION_JITTER_S
 from remote_inference.robot.requests.server_list import SILENCE_NS, Invitations
 from remote_inference.robot.safety.effects import GetStatus
 from remote_inference.robot.safety.state_machine import State
-from remote_inference.server.sessions.session import Session
+from remote_inference.server.sessions import Session
 from support.builders import make_config, ns
 from support.robot.simulated_server import Processors
 from support.robot.simulation import World, streaming

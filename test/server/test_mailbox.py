@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 
-from remote_inference.server.sessions.session import Mailbox, QueuedRequest
+from remote_inference.server.sessions import Mailbox, QueuedRequest
 
 
 def test_an_empty_mailbox_gives_nothing():

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from remote_inference.server.manifest.manifest import Manifest
-from remote_inference.server.schedulers.scheduler import MicroBatch, RoundRobin, Scheduler
-from remote_inference.server.sessions.session import Session
+from remote_inference.server.schedulers import MicroBatch, RoundRobin, Scheduler
+from remote_inference.server.sessions import Session
 from remote_inference.server.warmup import make_scheduler
 from support.builders import ShiftProcessors, make_offer
 

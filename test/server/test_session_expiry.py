@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from remote_inference.server.sessions.session import Session, SessionExpiry
+from remote_inference.server.sessions import Session, SessionExpiry
 from support.builders import ShiftProcessors, make_offer, ns
 
 GRACE_S = 10.0

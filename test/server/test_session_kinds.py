@@ -12,8 +12,8 @@ from hypothesis import given, strategies as st
 from remote_inference.base.admission import judge
 from remote_inference.base.exchange import SessionKind
 from remote_inference.base.policy import ServingMode
-from remote_inference.server.schedulers.scheduler import MicroBatch
-from remote_inference.server.sessions.session import Session, SessionRegistry
+from remote_inference.server.schedulers import MicroBatch
+from remote_inference.server.sessions import Session, SessionRegistry
 from support.builders import SteadyPolicy, make_offer, make_spec, make_terms
 from support.server.bench import MS, AllAtOnce, Bench
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from remote_inference.server.sessions.session import Session, SessionRegistry
+from remote_inference.server.sessions import Session, SessionRegistry
 from support.builders import ShiftProcessors, make_offer, make_spec, make_terms
 from support.server.bench import Bench
 

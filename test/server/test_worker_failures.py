@@ -16,7 +16,7 @@ from remote_inference.base.policy import PolicyError, PolicyObservation
 from remote_inference.server.policy_watch import CHECK_PERIOD_NS
 from remote_inference.server.requests.request_log import RequestRecord
 from remote_inference.server.requests.worker import ALONE_NS
-from remote_inference.server.sessions.session import Session
+from remote_inference.server.sessions import Session
 from support.builders import CHUNK_SIZE, ShiftProcessors, SteadyPolicy
 from support.server.bench import MS, AllAtOnce, Bench
 from support.server.misbehaviour import (

@@ -15,8 +15,8 @@ from remote_inference.base.exchange import Chunk, ChunkStatus
 from remote_inference.base.policy import PolicyError
 from remote_inference.server.requests.job import Job
 from remote_inference.server.requests.request_log import RequestRecord
-from remote_inference.server.schedulers.scheduler import Selection
-from remote_inference.server.sessions.session import Session
+from remote_inference.server.schedulers import Selection
+from remote_inference.server.sessions import Session
 from support.builders import SteadyPolicy
 from support.server.bench import MS, AllAtOnce, Bench
 from support.server.misbehaviour import SlowProcessors, out_of_memory

@@ -15,7 +15,7 @@ import pytest
 
 from remote_inference.base.exchange import Chunk, ChunkStatus, SessionKind
 from remote_inference.base.policy import PolicyObservation, ServingMode
-from remote_inference.server.schedulers.scheduler import MicroBatch, RoundRobin, Scheduler
+from remote_inference.server.schedulers import MicroBatch, RoundRobin, Scheduler
 from support.builders import ShiftProcessors, SteadyPolicy, make_request
 from support.server.bench import Bench, serialize
 from support.waiting import wait_until

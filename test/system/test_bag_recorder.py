@@ -36,7 +36,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from remote_inference import __version__
-from remote_inference.bags.checks import Level
+from remote_inference.bags.checks.check import Level
 from remote_inference.bags.checks.repair import repair
 from remote_inference.bags.checks.verification import verify
 from remote_inference.bags.nodes.bag_recorder import SUBSCRIPTION_DEPTH, subscription_qos

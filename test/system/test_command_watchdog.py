@@ -16,8 +16,8 @@ from sensor_msgs.msg import JointState
 from remote_inference.base.contract.controller_stop import STOPS, Measured, max_stopping_s
 from remote_inference.base.wire.qos import WATCHDOG_TOPIC
 from remote_inference.msg import Heartbeat
-from remote_inference.robot.nodes.watchdog import command_watchdog, measured_positions
-from remote_inference.robot.nodes.watchdog.command_watchdog import CHECK_PERIOD_S, CommandWatchdog
+from remote_inference.robot.nodes import command_watchdog, measured_positions
+from remote_inference.robot.nodes.command_watchdog import CHECK_PERIOD_S, CommandWatchdog
 from remote_inference.robot.watchdog import Phase
 from support.builders import ns
 from support.nodes.rig import CONTRACT, JOINTS, write_contract

@@ -15,7 +15,7 @@ from std_srvs.srv import Trigger
 
 from remote_inference.bags.decisions.comparison import DIFFERS
 from remote_inference.base.wire.qos import CHUNK_TOPIC, DECISIONS_TOPIC
-from remote_inference.robot.safety.heartbeat import EXECUTOR_STALE_NS
+from remote_inference.robot.watchdog import EXECUTOR_STALE_NS
 from support.nodes.decision_tape import DecisionTape
 from support.nodes.rig import Rig, write_contract, write_manifest
 

@@ -20,9 +20,8 @@ from remote_inference.learn.weights.live import LiveWeights
 from remote_inference.learn.weights.shared_memory import SharedMemoryListener
 from remote_inference.robot.command import CommandSource
 from remote_inference.server.policies.networks.torch_chunk import TorchChunkPolicy
-from remote_inference.tools.demo.learn import Attempt
 from remote_inference.tools.demo.results import Motion, as_lines, draw_learning, success_by_time
-from remote_inference.tools.demo.run import DemoOptions, Episode
+from remote_inference.tools.demo.run import Attempt, DemoOptions, Episode
 from remote_inference.tools.demo.trainer_log import LOG_FILE, POLICY_FOLDER, read_updates
 from support.waiting import wait_until
 

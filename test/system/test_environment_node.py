@@ -17,7 +17,7 @@ from rclpy.time import Time
 from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import Float64MultiArray
 
-from remote_inference.base.wire import image_from_message
+from remote_inference.base.wire.images.images import image_from_message
 from remote_inference.base.wire.qos import COMMAND_QOS, LATCHED_QOS, SENSOR_QOS, STATE_TOPIC
 from remote_inference.msg import ClientState
 from remote_inference.srv import GetOutcome, ResetEnvironment, StartEpisode

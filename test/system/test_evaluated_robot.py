@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from remote_inference.learn.environment import EnvError
-from remote_inference.learn.evaluation import EpisodeKey, EpisodeResult
+from remote_inference.learn.evaluation.document import EpisodeKey
 from remote_inference.learn.evaluation.real_time import LOGS
+from remote_inference.learn.evaluation.results import EpisodeResult
 from remote_inference.tools.cli import main
 from remote_inference.tools.deployment import evaluated_robot
 from support.evaluation.drawer_evaluation import play, write_evaluation

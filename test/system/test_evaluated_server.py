@@ -18,7 +18,9 @@ import pytest
 import yaml
 
 from remote_inference.base.policy import PolicyError, PolicyObservation
-from remote_inference.learn.evaluation import EpisodeKey, EpisodeResult, ResultsError, ServerLostError
+from remote_inference.learn.evaluation.document import EpisodeKey
+from remote_inference.learn.evaluation.policies import ServerLostError
+from remote_inference.learn.evaluation.results import EpisodeResult, ResultsError
 from remote_inference.learn.nodes import evaluated_server
 from remote_inference.learn.nodes.evaluated_server import Patience, ServerPolicy, read_spec
 from remote_inference.msg import ActionChunk, ServerStatus
@@ -281,12 +283,12 @@ def test_an_evaluation_that_is_stopped_does_not_wait_for_its_server(
     policy = ServerPolicy(SERVER, Drawer().spec, 1)
     seen = PolicyObservation(np.zeros(2, np.float32), {FRONT: np.zeros((4, 6, 3), np.uint8)}, "open")
     episode = policy.begin(0)
-    assert episode.answer(seen, 0).policy_version == "remembering-1"
+    assert episode(seen, 0).policy_version == "remembering-1"
     rig.server.send_signal(signal.SIGSTOP)
     try:
         threading.Timer(0.5, policy.abort).start()
         with pytest.raises(ServerLostError, match="the evaluation has ended"):
-            episode.answer(seen, 1)
+            episode(seen, 1)
     finally:
         rig.server.send_signal(signal.SIGCONT)
         policy.close()

@@ -15,8 +15,8 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 
 from remote_inference.base.contract.contract import load_contract
-from remote_inference.robot.nodes.watchdog import measured_positions
-from remote_inference.robot.nodes.watchdog.measured_positions import MeasuredPositions
+from remote_inference.robot.nodes import measured_positions
+from remote_inference.robot.nodes.measured_positions import MeasuredPositions
 from remote_inference.robot.safety.measurement_gate import FIRST_S
 from support.builders import ns
 from support.nodes.rig import CONTRACT, JOINTS, write_contract

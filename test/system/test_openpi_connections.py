@@ -19,17 +19,17 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from remote_inference.base.nodes.runtime import StartupError
 from remote_inference.server.captures.captures import replay
 from remote_inference.server.frameworks.openpi import pack, unpack
-from remote_inference.server.gateways import GatewayError
-from remote_inference.server.gateways.openpi.connection import ObservationReader
-from remote_inference.server.gateways.openpi.endpoint import MAX_OTHER_SOCKETS, OpenpiEndpoint
+from remote_inference.server.gateways.connection import ObservationReader
+from remote_inference.server.gateways.endpoint import MAX_OTHER_SOCKETS, OpenpiEndpoint
 from remote_inference.server.manifest.manifest import load_manifest
-from remote_inference.server.nodes.gateway_host import GatewayHost, open_gateways
+from remote_inference.server.nodes.gateway_host import GatewayHost, open_gateway
 from remote_inference.server.nodes.serving import Serving
 from remote_inference.server.nodes.session_services import SessionServices
 from remote_inference.server.requests.request_log import RequestRecord
-from remote_inference.server.sessions.session import Session, SessionRegistry
+from remote_inference.server.sessions import Session, SessionRegistry
 from support.nodes.health_port import ask
 from support.nodes.rig import DEADLINE_S, FEATURE, Rig
 
@@ -65,8 +65,8 @@ class LocalServer:
         self.host = GatewayHost(self.serving, self.services, self.records.append, self._fail)
         self.failures: list[Exception] = []
         try:
-            self.gateways = open_gateways(self.host)
-        except GatewayError:
+            self.gateway = open_gateway(self.host)
+        except StartupError:
             self.serving.close()
             raise
 
@@ -92,8 +92,8 @@ class LocalServer:
 
     def close(self) -> None:
         self.policy.gate.set()
-        for gateway in self.gateways:
-            assert gateway.close()
+        assert self.gateway is not None
+        assert self.gateway.close()
         self._clients.close()
         self.serving.close()
         assert not self.failures
@@ -466,8 +466,8 @@ def test_a_closed_door_sends_everybody_away_and_frees_the_port(start: Callable[.
     server.policy.gate.clear()
     waiting.send(pack(OBSERVATION))
     assert server.policy.computing.wait(DEADLINE_S)
-    (door,) = server.gateways
-    assert door.close()
+    assert server.gateway is not None
+    assert server.gateway.close()
     assert [wait_for_close(client)[0] for client in (idle, waiting)] == [1001, 1001]
     server.wait_until_free()
     assert OpenpiEndpoint(server.host.manifest.openpi, server.host).close()
@@ -477,7 +477,7 @@ def test_a_closed_door_sends_everybody_away_and_frees_the_port(start: Callable[.
 def test_a_port_in_use_is_named(start: Callable[..., LocalServer], rig: Rig, tmp_path: Path):
     server = start()
     with pytest.raises(
-        GatewayError, match=rf"openpi: found 127.0.0.1:{server.port} \(.*in use.*\), expected a f"
+        StartupError, match=rf"openpi: found 127.0.0.1:{server.port} \(.*in use.*\), expected a f"
     ):
         OpenpiEndpoint(server.host.manifest.openpi, server.host)
 
@@ -492,13 +492,13 @@ def test_a_key_that_cannot_be_used_is_named(
 ):
     if content is not None:
         (tmp_path / "door.key").write_bytes(content)
-    with pytest.raises(GatewayError, match=r"openpi.api_key_file: found .*door.key") as caught:
+    with pytest.raises(StartupError, match=r"openpi.api_key_file: found .*door.key") as caught:
         start(openpi={"api_key_file": "door.key"})
     assert words in str(caught.value)
 
 
 def test_metadata_that_cannot_be_sent_is_named(start: Callable[..., LocalServer]):
-    with pytest.raises(GatewayError, match=r"openpi.metadata: frame: "):
+    with pytest.raises(StartupError, match=r"openpi.metadata: frame: "):
         start(openpi={"metadata": {"big": 2**70}})
 
 
@@ -507,8 +507,8 @@ def test_a_library_that_is_missing_is_named(
 ):
     server = start()
     monkeypatch.setattr(
-        "remote_inference.server.nodes.gateway_host.GATEWAYS.get",
+        "remote_inference.server.nodes.gateway_host.resolve_name",
         lambda name: (_ for _ in ()).throw(ModuleNotFoundError("no", name="websockets")),
     )
-    with pytest.raises(GatewayError, match=r"openpi: found no websockets, .*: pip install websockets"):
-        open_gateways(server.host)
+    with pytest.raises(StartupError, match=r"openpi: found no websockets, .*: pip install websockets"):
+        open_gateway(server.host)

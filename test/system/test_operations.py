@@ -25,7 +25,7 @@ from remote_inference.server.manifest.manifest import load_manifest
 from remote_inference.server.nodes.operations import Operations
 from remote_inference.server.nodes.serving import Serving
 from remote_inference.server.requests.request_log import DESCRIPTIONS, RequestRecord
-from remote_inference.server.sessions.session import SessionRegistry
+from remote_inference.server.sessions import SessionRegistry
 from support.nodes.fleet import SERVER, FleetRobot
 from support.nodes.health_port import answers, ask
 from support.nodes.rig import Rig, write_manifest

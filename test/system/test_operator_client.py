@@ -26,7 +26,7 @@ from remote_inference.base.clients.operator_client import (
 )
 from remote_inference.base.wire.qos import LATCHED_QOS
 from remote_inference.msg import ServerStatus
-from remote_inference.tools.clients.task_client import TaskClient
+from remote_inference.tools.cli.task_client import TaskClient
 from support.native_threads import native_threads
 from support.nodes.rig import DEEP_QOS
 from support.waiting import wait_until

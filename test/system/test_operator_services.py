@@ -16,7 +16,7 @@ from remote_inference.base.contract.contract import load_contract
 from remote_inference.base.nodes.timers import TimerSchedule
 from remote_inference.robot.config import RobotConfig
 from remote_inference.robot.engine import Engine
-from remote_inference.robot.nodes.operator.operator_services import OperatorServices
+from remote_inference.robot.nodes.operator import OperatorServices
 from remote_inference.robot.safety.effects import Effect, Inform
 from remote_inference.robot.safety.state_machine import Event
 from remote_inference.srv import StartEpisode
@@ -143,7 +143,7 @@ def test_a_takeover_that_waits_has_stopped_the_policy_and_is_carried_out_however
 
 
 def test_a_takeover_that_is_refused_leaves_the_policy_alone(busy: Services, engine: Engine) -> None:
-    engine.take_rival(True, 0)
+    engine.take_duplicate_node(True, 0)
     given = busy.ask("takeover")
     assert not engine.taken_over
     busy.work.pop()()

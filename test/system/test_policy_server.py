@@ -16,7 +16,7 @@ from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 from sensor_msgs.msg import CompressedImage
 
-from remote_inference.base.wire import encode_jpeg
+from remote_inference.base.wire.images.encodings.jpeg import encode_jpeg
 from remote_inference.base.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
 from remote_inference.msg import ActionChunk, Observation
 from remote_inference.srv import CloseSession, GetStatus, OpenSession, ResetSession

@@ -20,7 +20,7 @@ from std_msgs.msg import Bool, Float64
 
 from remote_inference.action import RunPolicy
 from remote_inference.base.clients.operator_client import OperatorClient, OperatorError
-from remote_inference.tools.clients import task_client
+from remote_inference.tools.cli import task_client
 from support.nodes.rig import DEADLINE_S, Rig, write_contract, write_manifest
 
 CUBE = "pick up the cube"

@@ -15,7 +15,8 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import Float32MultiArray
 
 from remote_inference.base.contract.contract import load_contract
-from remote_inference.base.wire import SensorError, decode_jpeg
+from remote_inference.base.wire.arrays import SensorError
+from remote_inference.base.wire.images.encodings.jpeg import decode_jpeg
 from remote_inference.robot.nodes.sensor_hub import SensorHub, Snapshot
 from support.nodes.rig import CONTRACT, JOINTS, write_contract
 from support.robot.pose_robot import POSE, pose_command, pose_section, pose_state

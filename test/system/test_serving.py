@@ -24,7 +24,7 @@ from remote_inference.base.policy import (
     PolicyObservation,
     PolicySpec,
 )
-from remote_inference.base.wire import observation_to_message
+from remote_inference.base.wire.observation import observation_to_message
 from remote_inference.server.captures import captures
 from remote_inference.server.manifest.manifest import Manifest, ModelSource, load_manifest
 from remote_inference.server.monitoring.snapshot import EXECUTOR_DEADLINE_S
@@ -33,7 +33,7 @@ from remote_inference.server.nodes.serving import Serving
 from remote_inference.server.policies import PlacedPolicy
 from remote_inference.server.policies.hold import HoldPolicy
 from remote_inference.server.requests.request_decoder import RequestDecoder, sample_batch
-from remote_inference.server.sessions.session import Session, SessionRegistry
+from remote_inference.server.sessions import Session, SessionRegistry
 from support.nodes.rig import DEADLINE_S, JOINTS, write_manifest
 from support.waiting import wait_until
 

@@ -14,7 +14,7 @@ from remote_inference.base.wire.qos import CHUNK_TOPIC
 from remote_inference.server.manifest.manifest import load_manifest
 from remote_inference.server.nodes.serving import Serving
 from remote_inference.server.nodes.session_services import SessionServices
-from remote_inference.server.sessions.session import SessionRegistry
+from remote_inference.server.sessions import SessionRegistry
 from remote_inference.srv import OpenSession
 from support.nodes.rig import Rig, write_manifest
 

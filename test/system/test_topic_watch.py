@@ -24,7 +24,7 @@ from remote_inference.base.contract.contract import load_contract
 from remote_inference.base.contract.operator_inputs import StopInput
 from remote_inference.base.wire.qos import COMMAND_QOS, SENSOR_QOS, STOP_QOS
 from remote_inference.robot.nodes import graph_watch
-from remote_inference.robot.nodes.operator.operator_topics import input_qos
+from remote_inference.robot.nodes.operator import input_qos
 from remote_inference.srv import GetStatus
 from support.nodes.rig import Rig, write_contract, write_manifest
 from support.waiting import wait_until

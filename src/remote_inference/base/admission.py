@@ -123,7 +123,7 @@ def judge(offer: SessionOffer, spec: PolicySpec, terms: ServerTerms) -> Verdict:
     for name, rule in RULES.items():
         if reason := rule(offer, spec, terms):
             return Verdict(name, reason)
-    return Verdict(warnings=_warnings(offer, spec, terms))
+    return Verdict(warnings=_warnings(offer, spec))
 
 
 def check_reply(offer: SessionOffer, reply: SessionReply, fingerprint: str | None) -> None:
@@ -156,14 +156,10 @@ def _check_cameras(offer: SessionOffer, spec: PolicySpec, _: ServerTerms) -> str
         return f"policy needs {', '.join(missing)}, robot sends {', '.join(sorted(sent)) or 'no images'}"
     for image in offer.images:
         channels = spec.image_shapes.get(image.name, (0, 0, 0))[2]
-        if channels == 3 and _carries_depth(image.encoding):
+        known = image.encoding in IMAGE_ENCODINGS.names  # a raw image may be either
+        if channels == 3 and known and IMAGE_ENCODINGS.get(image.encoding).colours == ("depth",):
             return f"{image.name} is depth on the robot, colour in the policy"
     return ""
-
-
-def _carries_depth(encoding: str) -> bool:
-    """Return whether an encoding carries depth only; a raw image may be either."""
-    return encoding in IMAGE_ENCODINGS.names and IMAGE_ENCODINGS.get(encoding).colours == ("depth",)
 
 
 def _check_kinds(offer: SessionOffer, spec: PolicySpec, _: ServerTerms) -> str:
@@ -263,7 +259,7 @@ RULES: dict[str, Rule] = {
 }
 
 
-def _warnings(offer: SessionOffer, spec: PolicySpec, _terms: ServerTerms) -> tuple[str, ...]:
+def _warnings(offer: SessionOffer, spec: PolicySpec) -> tuple[str, ...]:
     warnings = []
     if problem := _fps_problem(offer, spec):
         warnings.append(problem)

@@ -16,11 +16,11 @@ from remote_inference.base.contract.generated import (
     UNKNOWN_KIND,
     UNKNOWN_LIMITS,
     UNKNOWN_ROBOT_TYPE,
+    UNKNOWN_STATE_TOPIC,
     GeneratedContract,
     add_camera,
     unknown_commands,
     unknown_limit,
-    unknown_state_topic,
 )
 from remote_inference.base.contract.policy_units import POLICY_UNITS, UnitMap
 from remote_inference.base.contract.state_source import JOINT_STATE
@@ -145,18 +145,13 @@ def state_sources(
     robot's.
     """
     split: list[tuple[str, Any]] = [*split_by_field(names)] or [("position", unknown)]
-    topic = unknown_state_topic()
     sources = []
     for field, group in split:
-        source = {"topic": topic, "type": JOINT_STATE, "field": field, "names": group}
-        entries = {} if isinstance(group, str) else {_entry(name, field): name for name in group}
+        source = {"topic": UNKNOWN_STATE_TOPIC, "type": JOINT_STATE, "field": field, "names": group}
+        ending = "" if field == "position" else f".{field}"  # of the entries' names
+        entries = {} if isinstance(group, str) else {name + ending: name for name in group}
         sources.append(source | _scale(entries, units or {}))
     return sources
-
-
-def _entry(name: str, field: str) -> str:
-    """Return a state entry's name, from the joint's name and its field."""
-    return name if field == "position" else f"{name}.{field}"
 
 
 def _scale(names: Mapping[str, str], units: Mapping[str, str]) -> dict[str, Any]:
@@ -199,15 +194,10 @@ def _unknown_names(feature: Feature, what: str) -> str:
 # -- the other way -------------------------------------------------------------------------------------------
 
 
-def vector_feature(names: Sequence[str]) -> dict[str, Any]:
-    """Return what `info.json` says of a vector with a value for each name."""
-    return {"dtype": "float32", "shape": [len(names)], "names": list(names)}
-
-
 def _joint_feature(names: Sequence[str], units: Sequence[str], map_: UnitMap) -> dict[str, Any]:
     """Return the feature of joints, with their units where one of them is not the robot's own."""
     said = {"units": list(units)} if any(map_.units) else {}
-    return vector_feature(names) | said
+    return {"dtype": "float32", "shape": [len(names)], "names": list(names)} | said
 
 
 def joint_features(contract: Contract) -> dict[str, dict[str, Any]]:

@@ -250,34 +250,27 @@ class RealTimeEnvironment(Environment, Protocol):
         """Return what the environment shows now, of the wanted features."""
 
 
-def find_observation_problem(
+def require_promised(
     spec: EnvironmentSpec, wanted: Sequence[str], observation: EnvironmentObservation
-) -> str:
-    """Return what is wrong with an environment's observation, or an empty string."""
+) -> EnvironmentObservation:
+    """Return an environment's observation. Raises EnvError when it is not what the specification promises."""
     shown = list(observation.values)
     if set(shown) != set(wanted):
-        return f"{spec.name}: shows {', '.join(shown) or 'nothing'}; asked for {', '.join(wanted) or 'none'}"
+        found, asked = ", ".join(shown) or "nothing", ", ".join(wanted) or "none"
+        raise EnvError(f"{spec.name}: shows {found}; asked for {asked}")
     for name in wanted:
         value, feature = observation.values[name], spec.features[name]
         dtype = np.dtype(FORMS[feature.kind].dtype)
         if not isinstance(value, np.ndarray) or value.dtype != dtype:
-            found = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
-            return f"{spec.name}: {name}: found {found}, expected an array of {dtype}"
+            kind = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
+            raise EnvError(f"{spec.name}: {name}: found {kind}, expected an array of {dtype}")
         fits = value.ndim == len(feature.shape) and all(
             length is None or length == present
             for length, present in zip(feature.shape, value.shape, strict=True)
         )
         if not fits:
-            return f"{spec.name}: {name}: found shape {list(value.shape)}, expected {list(feature.shape)}"
-    return ""
-
-
-def require_promised(
-    spec: EnvironmentSpec, wanted: Sequence[str], observation: EnvironmentObservation
-) -> EnvironmentObservation:
-    """Return an environment's observation. Raises EnvError when it is not what the specification promises."""
-    if problem := find_observation_problem(spec, wanted, observation):
-        raise EnvError(problem)
+            shape, expected = list(value.shape), list(feature.shape)
+            raise EnvError(f"{spec.name}: {name}: found shape {shape}, expected {expected}")
     return observation
 
 

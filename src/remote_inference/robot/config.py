@@ -60,7 +60,8 @@ class RobotConfig(Document):
     buffer_time_s: Annotated[
         float | Literal["auto"],
         Field(
-            description="request when this much playback is left, 0 to 60 [s]; auto: twice the p95 latency"
+            description="request when this much playback is left, 0 to 60 [s]; auto: twice the p95 latency, "
+            "at least 0.2"
         ),
     ] = 0.5
     latency_quantile: Annotated[

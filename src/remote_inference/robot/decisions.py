@@ -28,6 +28,7 @@ from remote_inference.robot.queue.observation_history import TickSample
 FORMAT = 1  # of the begin: another one means entries of another shape
 SECRETS = {"session_token"}
 CHECKSUM_BYTES = 4
+RENAMED = {"take_rival": "take_duplicate_node"}  # methods, since bags of before
 
 _BEGIN, _ARRAY, _SAME, _ARRIVALS = range(4)  # codes of msgpack's extension types
 _RECORDS: Mapping[int, type[Any]] = {10: Chunk, 11: SessionReply, 12: StatusReply, 13: TickSample}
@@ -112,7 +113,7 @@ class DecisionDecoder:
         try:
             for value in unpacker:
                 number, method, arguments, named, error = value
-                yield Entry(number, method, arguments, named, error)
+                yield Entry(number, RENAMED.get(method, method), arguments, named, error)
         except WireError:
             raise
         except Exception as problem:  # damaged bytes may raise anything in msgpack, numpy and the models

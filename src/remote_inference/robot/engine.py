@@ -16,23 +16,14 @@ from remote_inference.base.contract.contract import Contract
 from remote_inference.base.exchange import Chunk, ChunkStatus, SessionReply, StatusReply
 from remote_inference.robot.command import Float64Array
 from remote_inference.robot.config import RobotConfig, to_ns
-from remote_inference.robot.motion.command_mode import HumanCommands
-from remote_inference.robot.motion.playback import Playback
-from remote_inference.robot.motion.rules import MotionRules
-from remote_inference.robot.operating_mode import CALLED, STOPPED_OUTSIDE, OperatingMode
-from remote_inference.robot.queue.action_queue import ActionQueue, DelayPolicy
+from remote_inference.robot.operated_robot import OperatedRobot
 from remote_inference.robot.queue.observation_history import TickSample
-from remote_inference.robot.requests.episodes import Episodes
-from remote_inference.robot.requests.handshake import Handshake
-from remote_inference.robot.requests.request_cycle import Rejection, RequestCycle
+from remote_inference.robot.requests.handshake import Episodes, Handshake
+from remote_inference.robot.requests.request_cycle import Rejection
 from remote_inference.robot.safety.effects import Effect, Inform, SendRequest, Stop, Warn
-from remote_inference.robot.safety.guard import SHAPE, Guard
-from remote_inference.robot.safety.measured_arm import Implausible, MeasuredArm
+from remote_inference.robot.safety.guard import SHAPE
 from remote_inference.robot.safety.state_machine import Event, State
-from remote_inference.robot.safety.stop_inputs import StopInputs
-from remote_inference.robot.safety.supervisor import Supervisor
 from remote_inference.robot.step_lock import StepLock
-from remote_inference.robot.tick import Tick
 
 LATENCY_KNOWN_AFTER = 20  # chunks
 
@@ -49,7 +40,7 @@ class Counters:
     reconnects: int = 0
 
 
-class Engine:
+class Engine(OperatedRobot):
     """One robot's request cycle, session and safety state."""
 
     def __init__(
@@ -66,35 +57,11 @@ class Engine:
 
         lock: of the threads; a replay brings its own, which interleaves them as recorded.
         """
-        self._contract = contract
-        self._config = config
-        self.lock = lock or StepLock()
-        self.queue = ActionQueue(
-            DelayPolicy(config.delay_policy), self.lock, to_robot=contract.action_units.to_robot
-        )
-        self.guard = Guard(contract.actions, contract.period_s)
-        self.stops = StopInputs(contract.stops, self.lock)
-        self.human = HumanCommands(contract.takeover.silent_s, self.lock) if contract.takeover else None
-        rules = MotionRules.of(contract, self.guard, config)
-        self.playback = Playback(rules, self.queue, stops=self.stops, human=self.human, lock=self.lock)
-        self._unsubscribed: tuple[str, ...] = ()  # destinations, by the control thread
-        self.control = self.playback.control
-        self.cycle = RequestCycle(contract, config, self.queue, self.guard)
-        self._supervisor = Supervisor(config)
-        self.machine = self._supervisor.machine
-        self._mode = OperatingMode(
-            self.control,
-            self.stops,
-            self.cycle,
-            self._supervisor,
-            autostart=config.autostart,
-            waits_for_stops=bool(contract.stops),
-        )
+        super().__init__(contract, config, lock)
         self._takeover_problem = _find_takeover_problem(contract, config)
         self.counters = Counters()
         self.episode = Episodes(contract.task, to_ns(config.reset_timeout_s))
         self.handshake = Handshake(contract, config, client, robot_namespace, seed)
-        self._arm = MeasuredArm(contract, self.guard)
         self._died_ns: int | None = None  # when the engine first looked at the clock after it had given up
 
     # -- what the node reports ---------------------------------------------------------------------------
@@ -118,14 +85,14 @@ class Engine:
         command = None if stamps is None else self.playback.command_in_force(now_ns)
         by_hand = self.commands_since_ns() is None  # a command from before may still be on its way
         for sample in samples:
-            seen = sample if stamps is None else self._arm.believed(sample, command, by_hand=by_hand)
+            seen = sample if stamps is None else self.arm.believed(sample, command, by_hand=by_hand)
             if seen is not None:
                 self.cycle.take_sample(seen)
-        arrivals, news = self._arm.take(
+        arrivals, news = self.arm.take(
             arrivals, measured, now_ns, stamps=stamps, command=command, by_hand=by_hand
         )
-        if self._arm.leap:
-            self.stops.latch(self._arm.leap)
+        if self.arm.leap:
+            self.stops.latch(self.arm.leap)
         self.cycle.see(arrivals)
         return [*news, *self.tick(now_ns)]
 
@@ -172,7 +139,7 @@ class Engine:
         cause = self.handshake.take_server_status(server, instance_id, sessions)
         return [*warnings, *(self._lose_session(cause, now_ns) if cause else [])]
 
-    def take_rival(self, present: bool, now_ns: int) -> list[Effect]:
+    def take_duplicate_node(self, present: bool, now_ns: int) -> list[Effect]:
         """Note whether another node of this name is alive: the second one gives way, also in a takeover."""
         if self.dead:
             return []
@@ -188,14 +155,6 @@ class Engine:
     def take_instruction(self, task: str) -> list[Effect]:
         """Set the task of the next request, in the same episode: not empty, at most MAX_TASK_LENGTH long."""
         return [Inform(f"instruction: {task!r}")] if not self.dead and self.episode.instruct(task) else []
-
-    def take_controllers(self, problem: str) -> list[Effect]:
-        """Note that a controller treats its commands otherwise than the contract says; "" when none does.
-
-        The robot pauses for it, and does not resume before it is mended.
-        """
-        self._mode.mistrust(problem)
-        return [Warn(problem)] if problem else []
 
     def take_chunk(self, chunk: Chunk, now_ns: int, *, arrival_ns: int | None = None) -> list[Effect]:
         """Merge a chunk; only the first answer to the open question counts.
@@ -260,113 +219,30 @@ class Engine:
         self.guard.refuse(SHAPE)
         return [Warn(f"malformed chunk dropped: {problem}")]
 
-    # -- the operator's handles ----------------------------------------------------------------------------
-
-    def pause(self, cause: str = CALLED) -> list[Effect]:
-        """Stop requests and commands, keep the queue. cause: in words, for states and recordings."""
-        self._mode.pause(cause)
-        return []
-
-    def resume(self, now_ns: int, pauses: int | None = None) -> tuple[str, list[Effect]]:
-        """Request and command again; the next tick drops actions that have aged out meanwhile.
-
-        Return why not, or '': the engine has given up, what `stops.find_obstacle` finds, or a pause that is
-        newer than this order. pauses: the engine's when the order was given; None: it is given now.
-        """
-        problem = self._mode.resume(now_ns, pauses)
-        return problem, [] if problem else self.tick(now_ns)
+    # -- the operator: more in OperatedRobot --------------------------------------------------------------
 
     def reset(self, task: str, now_ns: int) -> list[Effect]:
         """Begin a new episode: empty queue, next episode_id, latency kept. An empty task keeps the old."""
-        self._mode.drop_plan(now_ns)
+        self._drop_plan(now_ns)
         return self.episode.begin(task, self.handshake, now_ns)
-
-    def clear_stop(self, now_ns: int, heard: int | None = None) -> tuple[str, list[Effect]]:
-        """Release a latched stop; the robot stays paused. Return why it is not released, or ''.
-
-        heard: of `stops` when the order was given, which is no answer to a later one; None: it is given now.
-        """
-        stop = self.stops.latched
-        problem, effects = self._mode.clear_stop(now_ns, heard)
-        if not problem and stop == self._arm.leap:  # of another stop's cause the person has not read it
-            self._arm.accept_leap()
-        return problem, effects
 
     def take_over(self, now_ns: int) -> tuple[str, list[Effect]]:
         """Let a person command instead of the policy, which is asked nothing. Return why not, or ''."""
         if problem := self.takeover_refusal:
             return problem, []
-        return "", self._mode.take_over(now_ns)
-
-    def release(self, now_ns: int) -> tuple[str, list[Effect]]:
-        """Let the policy go on from where the arm is, in the same episode. Return why not, or ''."""
-        problem, effects = self._mode.release(now_ns)
-        return problem, effects if problem else [*effects, *self.tick(now_ns)]
+        self.control.change(taken_over=True)
+        self._drop_plan(now_ns)
+        return "", [Inform("taken over by a person")]
 
     @property
     def takeover_refusal(self) -> str:
         """Why nobody can take over now, in words; empty when somebody can. Any thread may read it."""
         return self.refusal or self.handshake.duplicate_node or self._takeover_problem
 
-    # -- any thread: at once, without waiting for the engine's -----------------------------------------------
-
-    def pause_at_once(self, cause: str = CALLED) -> None:
-        """Command nothing from the next control tick on; `pause` does the rest."""
-        self.control.pause(cause, count=True)
-
-    def take_over_at_once(self, now_ns: int) -> None:
-        """Execute no action of the policy from the next control tick on; `take_over` does the rest.
-
-        Only where `takeover_refusal` is empty: that depends on the engine's thread, and so does not belong to
-        an input, which a replay repeats.
-        """
-        self.control.change(taken_over=True, forget=True, person_since_ns=now_ns)
-
-    def take_outside_stop(self, cause: str = STOPPED_OUTSIDE) -> None:
-        """Pause at once because another process has stopped the controllers; cause: in words.
-
-        The next command begins where the joints are measured from now on.
-        """
-        self.control.pause(cause, lose=True, count=True)
-
-    def take_back_command(self, loses: bool = True) -> None:
-        """Undo the state changes of the last tick, whose command was not sent.
-
-        loses: the next command begins where they are measured from now on. False: where they would have been.
-        """
-        self.control.change(lose=loses, withhold=True)
-
-    def halt_at_once(self) -> None:
-        """Execute no action from the next control tick on, for good."""
-        self.control.halt()
-
-    def hear_stop(self, name: str, stops: bool, now_ns: int) -> None:
-        """Handle a message of a stop input. stops: whether it stops the robot."""
-        self.stops.receive(name, stops=stops, now_ns=now_ns)
-
-    def hear_person(self, action: Float64Array, now_ns: int) -> None:
-        """Store a command `[action_dim]` of the contract's takeover topic."""
-        assert self.human is not None, "the contract names a takeover topic"
-        self.human.deposit(action, now_ns)
-
-    # -- the control thread --------------------------------------------------------------------------------
-
-    def play(self, now_ns: int, unheard: tuple[str, ...], heard_ns: int | None = None) -> Tick:
-        """Return what a control tick commands.
-
-        unheard: destinations of commands without a subscriber. heard_ns: until then the executor has
-        processed what came; None: until now.
-        """
-        if unheard != self._unsubscribed:
-            self._unsubscribed = unheard
-            self.playback.listen(sink for sink in self._contract.commands if sink.destination in unheard)
-        return self.playback.tick(now_ns, heard_ns)
-
     # -- time ----------------------------------------------------------------------------------------------
 
     def tick(self, now_ns: int) -> list[Effect]:
-        """Return the effects that are due. Called at every event and at least every 20 ms."""
-        effects = self._mode.check_stops(now_ns)
+        effects = self._check_stops(now_ns)
         silences = self._check_sources(now_ns)  # of a dead robot, too: it may be on its way home
         if self.dead:
             self._died_ns = self._died_ns or now_ns
@@ -379,7 +255,7 @@ class Engine:
         effects += self._check_deadlines(now_ns)
         effects += self._supervisor.update(
             now_ns,
-            wants_chunk=not self._mode.idle and self.cycle.wants_chunk(now_ns),
+            wants_chunk=not self._idle and self.cycle.wants_chunk(now_ns),
             starved="" if self.taken_over else self.playback.starved,
             queue_empty=not len(self.queue),
             not_following=self.playback.not_following,
@@ -388,10 +264,6 @@ class Engine:
             effects += self._request(now_ns)
         return effects
 
-    def find_implausible(self, now_ns: int) -> Implausible | None:
-        """Return the topic that measures the robot again and again where it cannot be, if one does."""
-        return self._arm.find_implausible(now_ns)
-
     @property
     def image_features(self) -> tuple[str, ...]:
         """The policy's camera features that the session's observations hold, in the contract's order."""
@@ -399,63 +271,14 @@ class Engine:
 
     def awaits_observation(self, now_ns: int) -> bool:
         """Return whether the next complete observation will be requested."""
-        may_request = self.handshake.open and not self._mode.idle and not self.dead
+        may_request = self.handshake.open and not self._idle and not self.dead
         return may_request and self.cycle.awaits_observation(now_ns)
-
-    @property
-    def paused(self) -> bool:
-        """True while the robot requests and commands nothing."""
-        return self.control.operator.paused
-
-    @property
-    def pause_cause(self) -> str:
-        """Why the robot is paused, in words; empty while it is not."""
-        return self.control.operator.pause_cause
-
-    @property
-    def pauses(self) -> int:
-        """How many pauses were called since start-up: one that is called later undoes what waits now."""
-        return self.control.operator.pauses
-
-    def commands_since_ns(self) -> int | None:
-        """Return since when those decide who command now, None while the robot is stopped. For any thread.
-
-        A robot on its way home is not stopped. A person who has taken over decides since then.
-        """
-        operator = self.control.operator
-        if operator.paused or self.stops.latched or (operator.halted and not operator.wants_home):
-            return None
-        return operator.person_since_ns
-
-    @property
-    def taken_over(self) -> bool:
-        """True while a person commands."""
-        return self.control.operator.taken_over
-
-    def misses_person(self, now_ns: int) -> bool:
-        """Return whether a person has taken over, and says nothing. For any thread."""
-        operator = self.control.operator
-        return (
-            operator.taken_over
-            and self.human is not None
-            and self.human.newest(now_ns, operator.person_since_ns) is None
-        )
 
     @property
     def session_id(self) -> str:
         """Id of the session that a server has granted, empty without one."""
         session = self.handshake.session
         return session.session_id if session else ""
-
-    @property
-    def dead(self) -> bool:
-        """True after the engine has given up: it emits nothing any more."""
-        return self.machine.state is State.DEAD
-
-    @property
-    def refusal(self) -> str:
-        """Why all orders but a pause are refused, in words; empty until the engine has given up."""
-        return self._mode.refusal
 
     def has_ended(self, now_ns: int) -> bool:
         """Return whether a dead robot has got its last commands, or the time for them is over."""
@@ -488,11 +311,11 @@ class Engine:
     def _check_sources(self, now_ns: int) -> list[Effect]:
         silent = self.cycle.update_stale_sources(now_ns)
         stale = set(self.cycle.stale_sources)
-        measured = self._arm.measured
+        measured = self.arm.measured
         self.control.change(
-            measured=measured.position if stale.isdisjoint(self._arm.topics) else None,
+            measured=measured.position if stale.isdisjoint(self.arm.topics) else None,
             measured_ns=measured.time_ns,
-            doubted=bool(self._arm.doubted),
+            doubted=bool(self.arm.doubted),
             positions=measured.position,
             positions_ns=measured.times_ns,
         )
@@ -511,7 +334,7 @@ class Engine:
                 cause = f"{self._supervisor.failures} request timeouts in a row"
                 effects += self._lose_session(cause, now_ns)
         # With a session, a robot that is paused or lacks a sensor asks for no chunk that could end this time.
-        asks = not (self._mode.idle or self.cycle.stale_sources)
+        asks = not (self._idle or self.cycle.stale_sources)
         # A person drives without a server, too.
         if self.taken_over or (self.handshake.open and not asks):
             self._supervisor.need_no_server(now_ns)
@@ -528,11 +351,11 @@ class Engine:
     # -- requests ------------------------------------------------------------------------------------------
 
     def _request(self, now_ns: int) -> list[Effect]:
-        if not self.handshake.open or self.handshake.session is None or self._mode.idle:
+        if not self.handshake.open or self.handshake.session is None or self._idle:
             return []
-        if self._arm.doubted or not self.cycle.is_ready(now_ns):  # no policy is shown what cannot be
+        if self.arm.doubted or not self.cycle.is_ready(now_ns):  # no policy is shown what cannot be
             return []
-        steps = self.cycle.steps()
+        steps = self.cycle.history.steps()
         seen = steps[-1].measured if steps else None
         request = self.cycle.begin(
             self.handshake.session,
@@ -542,7 +365,7 @@ class Engine:
             episode_start=not self.episode.announced,
             task=self.episode.task,
             # Relative actions count from what the policy sees last.
-            measured=self._arm.measured.position if seen is None else seen,
+            measured=self.arm.measured.position if seen is None else seen,
         )
         self.counters.requests += 1
         return [SendRequest(request, steps)]

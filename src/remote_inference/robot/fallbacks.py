@@ -43,27 +43,23 @@ class Hold:
     action_kinds: ClassVar[tuple[str, ...]] = STAYING
     source: ClassVar[CommandSource] = CommandSource.NONE
 
-    def command(self, last: Float64Array, reference: Float64Array | None) -> None:  # noqa: ARG002
+    def command(self, last: Float64Array, reference: Float64Array | None) -> Float64Array | None:  # noqa: ARG002
         return None
 
     def stop(self, last: Float64Array) -> None:  # noqa: ARG002
         return None
 
 
-class RepeatLast:
+class RepeatLast(Hold):
     """The last command while the robot is known to be there, then silence.
 
     Joints without a controller are commanded to stay where they are, for the moment in which one comes back.
     """
 
-    action_kinds: ClassVar[tuple[str, ...]] = STAYING
     source: ClassVar[CommandSource] = CommandSource.REPEAT_LAST
 
     def command(self, last: Float64Array, reference: Float64Array | None) -> Float64Array | None:  # noqa: ARG002
         return reference
-
-    def stop(self, last: Float64Array) -> None:  # noqa: ARG002
-        return None
 
 
 class Zero:

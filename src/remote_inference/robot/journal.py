@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from remote_inference.base.contract.contract import Contract
 from remote_inference.robot.config import RobotConfig
 from remote_inference.robot.engine import Engine
+from remote_inference.robot.motion.state import Tick
 from remote_inference.robot.queue.observation_history import TickSample
 from remote_inference.robot.step_lock import StepLock
-from remote_inference.robot.tick import Tick
 
 # Public methods of the engine by the threads that call them; all others change nothing.
 CALLS = (
@@ -29,7 +29,7 @@ CALLS = (
     "take_session_reply",
     "take_presence",
     "take_server_status",
-    "take_rival",
+    "take_duplicate_node",
     "take_reset_reply",
     "take_instruction",
     "take_controllers",
@@ -136,16 +136,16 @@ class JournalledEngine(Engine):
         self.journal = Journal(begin, self.lock)
         self._is_called = False  # by the engine's thread
 
-    def play(self, now_ns: int, unheard: tuple[str, ...], heard_ns: int | None = None) -> Tick:
+    def play(self, now_ns: int, unsubscribed: tuple[str, ...], heard_ns: int | None = None) -> Tick:
         error = ""
         with self.lock:
             try:
-                return super().play(now_ns, unheard, heard_ns)
+                return super().play(now_ns, unsubscribed, heard_ns)
             except Exception as failure:
                 error = type(failure).__name__
                 raise
             finally:
-                self.journal.add(Entry(self.lock.number, PLAY, (now_ns, unheard, heard_ns), error=error))
+                self.journal.add(Entry(self.lock.number, PLAY, (now_ns, unsubscribed, heard_ns), error=error))
 
 
 def _journalled_call(name: str, method: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,9 +17,9 @@ from remote_inference.base.exchange import Chunk
 from remote_inference.robot.config import RobotConfig
 from remote_inference.robot.engine import Engine
 from remote_inference.robot.journal import BEGIN, CALLS, INPUTS, PLAY, Begin, Entry
+from remote_inference.robot.motion.state import Tick
 from remote_inference.robot.safety.effects import Effect
 from remote_inference.robot.step_lock import StepLock
-from remote_inference.robot.tick import Tick
 
 
 class JournalError(ValueError):

@@ -12,7 +12,6 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from threading import get_ident
-from types import TracebackType
 from typing import Generic, TypeVar
 
 # -- What waits for the worker's thread: work of this node, and messages, of which too many may come
@@ -29,7 +28,6 @@ class Inbox(Generic[T]):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._items: deque[tuple[T, bool]] = deque()  # with whether it is a message
-        self._messages = 0
         self._dropped = 0
 
     def put(self, item: T) -> None:
@@ -40,18 +38,16 @@ class Inbox(Generic[T]):
     def put_message(self, item: T) -> None:
         """Append a message; the oldest one gives way to it when MAX_MESSAGES wait."""
         with self._lock:
-            if self._messages == MAX_MESSAGES:
-                oldest = next(index for index, (_, is_message) in enumerate(self._items) if is_message)
-                del self._items[oldest]
-                self._messages -= 1
+            messages = [index for index, (_, is_message) in enumerate(self._items) if is_message]
+            if len(messages) == MAX_MESSAGES:
+                del self._items[messages[0]]
                 self._dropped += 1
             self._items.append((item, True))
-            self._messages += 1
 
     def take_all(self) -> Sequence[T]:
         """Remove and return what waits now, oldest first."""
         with self._lock:
-            items, self._items, self._messages = self._items, deque(), 0
+            items, self._items = self._items, deque()
         return [item for item, _ in items]
 
     def take_dropped(self) -> int:
@@ -88,8 +84,6 @@ class StepLock:
             self.number += 1
         self._depth += 1
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._depth -= 1
         self._lock.release()

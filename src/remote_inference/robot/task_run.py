@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from remote_inference.robot.engine import Engine
-from remote_inference.robot.operating_mode import PAUSED_MEANWHILE
+from remote_inference.robot.operated_robot import PAUSED_MEANWHILE
 from remote_inference.robot.safety.effects import Effect
 
 MAX_DURATION_S = 86_400.0

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-from remote_inference.base.documents.registry import Registry
 from remote_inference.base.policy import Policy
 from remote_inference.server.manifest.manifest import Manifest
 
@@ -70,8 +69,5 @@ class TrainerAccess(Protocol):
 
 OnError = Callable[[BaseException], object]
 
-GROUP = "remote_inference.trainer_access"  # of the entry points by which a room above adds itself
-
-# By name: made with a node and its schedule.
-TRAINER_ACCESS = Registry[Callable[[Any, Any], TrainerAccess]]("access for trainers", group=GROUP)
-TRAINER_ACCESS.add("weights", "remote_inference.learn.nodes.trainer_access:WeightsAccess")
+# The room above has it: a TrainerAccess, made with a node and its schedule.
+TRAINER_ACCESS = "remote_inference.learn.nodes.weights_link:WeightsAccess"

@@ -68,7 +68,9 @@ _LOADERS = (
 
 def explain_policy_error(error: BaseException) -> str:
     """Return an error in one line, with file and line unless its author wrote it for users."""
-    root = _root(error)
+    root = error
+    while root.__cause__ is not None:
+        root = root.__cause__
     place = "" if isinstance(root, (PolicyError, DocumentError)) else find_author_frame(root)
     text = " ".join(str(error).split())
     if not isinstance(error, (PolicyError, DocumentError)):
@@ -98,9 +100,3 @@ def find_author_frame(error: BaseException) -> str:
 
 def _calls(module: str) -> bool:
     return module in _LOADERS or (module.startswith(_CALLERS) and not module.startswith(_POLICIES))
-
-
-def _root(error: BaseException) -> BaseException:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error

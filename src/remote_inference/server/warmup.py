@@ -29,8 +29,7 @@ from remote_inference.base.policy import (
 )
 from remote_inference.server.manifest.manifest import Manifest
 from remote_inference.server.requests.job import Decoder
-from remote_inference.server.schedulers import SCHEDULERS
-from remote_inference.server.schedulers.scheduler import Scheduler
+from remote_inference.server.schedulers import SCHEDULERS, Scheduler
 
 
 def make_scheduler(manifest: Manifest, policy_max_batch: int) -> Scheduler:

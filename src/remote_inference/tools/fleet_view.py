@@ -46,9 +46,7 @@ def robot_as_json(namespace: str, state: Any | None) -> dict[str, Any]:
         "robot": namespace,
         **_plain(state, ROBOT_FIELDS),
         "guard": guard,
-        "shadow_error": {
-            name: {"mean": mean, "max": largest} for name, mean, largest in _shadow_errors(state)
-        },
+        "shadow_error": {name: {"mean": mean, "max": most} for name, mean, most in _shadow_errors(state)},
     }
 
 
@@ -74,13 +72,12 @@ def describe_robot(namespace: str, state: Any) -> Table:
     guard = [
         f"{name} {count}" for name, count in zip(state.guard_names, state.guard_counts, strict=False) if count
     ]
+    opened = "once" if state.session_epoch == 1 else f"{state.session_epoch} times"
     rows = {
         "robot": namespace,
         "state": f"{state_of(state)}: {state.cause}" if state.cause else state_of(state),
         "server": state.server or "none",
-        "session": f"{state.session_id}, opened {_times(state.session_epoch)}"
-        if state.session_id
-        else "none",
+        "session": f"{state.session_id}, opened {opened}" if state.session_id else "none",
         "policy": state.policy_version or "none",
         "episode": f"{state.episode_id}, task {state.task!r}",
         "queue": f"{state.queue_length} actions, {state.playback_left_s:.2f} s",
@@ -127,8 +124,7 @@ def _shadow_errors(state: Any) -> Iterator[tuple[str, float, float]]:
 def _robot_row(name: str, state: Any | None) -> tuple[str, ...]:
     if state is None:
         return (name, NO_ANSWER, *[""] * (len(ROBOT_COLUMNS) - 2))
-    numbers = (state.latency_p50_ms, state.latency_p95_ms)
-    latencies = (_number(value) for value in numbers)
+    latencies = map(_number, (state.latency_p50_ms, state.latency_p95_ms))
     interventions = str(sum(map(int, state.guard_counts)))
     return (name, state_of(state), state.server, *latencies, f"{state.playback_left_s:.2f}", interventions)
 
@@ -148,10 +144,6 @@ def _plain(message: Any, fields: tuple[str, ...]) -> dict[str, Any]:
         field: value if isinstance(value, (bool, int, float, str)) else [str(item) for item in value]
         for field, value in values.items()
     }
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
 
 
 def _number(value: float) -> str:

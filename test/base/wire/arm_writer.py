@@ -9,7 +9,8 @@ from builtin_interfaces.msg import Time
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.state_source import JOINT_STATE
 from remote_inference.base.documents.document import parse_document
-from remote_inference.base.wire import CommandWriter, make_command_writer
+from remote_inference.base.wire.commands import make_command_writer
+from remote_inference.base.wire.commands.writer import CommandWriter
 from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY
 
 ACTION_NAMES = ("shoulder", "elbow", "wrist", "gripper")

@@ -21,7 +21,7 @@ from rosidl_parser.definition import BasicType, NamespacedType, UnboundedSequenc
 from sensor_msgs.msg import BatteryState, CompressedImage, Image, JointState, PointCloud2
 from std_msgs.msg import ByteMultiArray, Header
 
-from remote_inference.base.wire import WireError
+from remote_inference.base.wire.arrays import WireError
 from remote_inference.base.wire.cdr_view import MAX_ELEMENTS, view_message
 from remote_inference.msg import ActionChunk, Observation
 

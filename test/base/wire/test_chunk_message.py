@@ -14,7 +14,8 @@ from hypothesis.extra import numpy as arrays
 from rclpy.serialization import deserialize_message, serialize_message
 
 from remote_inference.base.exchange import Chunk, ChunkStatus
-from remote_inference.base.wire import WireError, chunk_from_message, chunk_to_message
+from remote_inference.base.wire.arrays import WireError
+from remote_inference.base.wire.chunk import chunk_from_message, chunk_to_message
 from remote_inference.msg import ActionChunk
 
 MODEL = np.arange(12, dtype=np.float32).reshape(4, 3)

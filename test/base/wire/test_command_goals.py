@@ -16,8 +16,8 @@ from sensor_msgs.msg import JointState
 from remote_inference.action import RunPolicy
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.document import parse_document
-from remote_inference.base.wire import WireError, make_command_writers
-from remote_inference.base.wire.commands import make_sink_reader
+from remote_inference.base.wire.arrays import WireError
+from remote_inference.base.wire.commands import make_command_writers, make_sink_reader
 from support.builders import FLOAT64_MULTI_ARRAY, JOINTS, contract_document
 
 ARM = {"topic": "commands", "type": FLOAT64_MULTI_ARRAY, "names": [JOINTS[0]]}

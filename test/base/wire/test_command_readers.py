@@ -15,7 +15,9 @@ from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.operator_inputs import TakeoverInput
 from remote_inference.base.contract.state_source import JOINT_STATE
 from remote_inference.base.documents.document import parse_document
-from remote_inference.base.wire import CommandReader, SensorError, make_command_reader
+from remote_inference.base.wire.arrays import SensorError
+from remote_inference.base.wire.commands import make_command_reader
+from remote_inference.base.wire.commands.writer import CommandReader
 from support.builders import contract_document, make_contract
 
 ARRAY = "std_msgs/msg/Float64MultiArray"

@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 from remote_inference.base.contract.commands.sink import COMMAND_INTERFACES
 from remote_inference.base.contract.state_source import JOINT_STATE
-from remote_inference.base.wire import WireError
+from remote_inference.base.wire.arrays import WireError
 from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY
 
 

@@ -13,7 +13,7 @@ from sensor_msgs.msg import JointState
 
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.document import DocumentError, parse_document
-from remote_inference.base.wire import make_command_writers, make_sink_reader
+from remote_inference.base.wire.commands import make_command_writers, make_sink_reader
 from remote_inference.base.wire.sensors.joint_merge import JointDrivers, needs_of
 from remote_inference.base.wire.sensors.state_readers import make_state_reader
 

@@ -18,9 +18,8 @@ from sensor_msgs.msg import BatteryState, Imu, Range
 from std_msgs.msg import Float32MultiArray
 
 from remote_inference.base.contract.field_path import parse_field_path
-from remote_inference.base.wire import SensorError, WireError
-from remote_inference.base.wire.sensors.field_types import find_fields, number_paths
-from remote_inference.base.wire.sensors.fields import FieldReader
+from remote_inference.base.wire.arrays import SensorError, WireError
+from remote_inference.base.wire.sensors.fields import FieldReader, find_fields, number_paths
 
 IMU = "sensor_msgs/msg/Imu"
 ARRAY = "std_msgs/msg/Float32MultiArray"

@@ -15,9 +15,10 @@ from rclpy.serialization import deserialize_message, serialize_message
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.field_path import parse_field_path
 from remote_inference.base.documents.document import parse_document
-from remote_inference.base.wire import SensorError, WireError, make_command_writer, make_sink_reader
+from remote_inference.base.wire.arrays import SensorError, WireError
+from remote_inference.base.wire.commands import make_command_writer, make_sink_reader
 from remote_inference.base.wire.commands.fields import FLOATS
-from remote_inference.base.wire.sensors.field_types import find_type, number_paths
+from remote_inference.base.wire.sensors.fields import find_type, number_paths
 from support.builders import JOINTS, contract_document
 from support.robot.pose_robot import pose_at, pose_contract
 

@@ -20,13 +20,10 @@ from rosidl_parser.definition import AbstractSequence, AbstractString, BasicType
 from sensor_msgs.msg import CompressedImage, Image
 
 from remote_inference.base.exchange import Chunk, ChunkStatus, Request
-from remote_inference.base.wire import (
-    SensedStep,
-    bytes_field,
-    chunk_to_message,
-    image_to_message,
-    observation_to_message,
-)
+from remote_inference.base.wire.arrays import bytes_field
+from remote_inference.base.wire.chunk import chunk_to_message
+from remote_inference.base.wire.images.images import image_to_message
+from remote_inference.base.wire.observation import SensedStep, observation_to_message
 
 GOLDEN = Path(__file__).parent / "golden"
 STAMP = Time(sec=1700000000, nanosec=123456789)

@@ -12,13 +12,11 @@ from sensor_msgs.msg import CompressedImage, Image
 
 from remote_inference.base.exchange import ImageFeature, Request, SessionOffer
 from remote_inference.base.policy import PolicyObservation
-from remote_inference.base.wire import (
-    ImageError,
+from remote_inference.base.wire.arrays import WireError, bytes_field
+from remote_inference.base.wire.images.encodings.jpeg import encode_jpeg
+from remote_inference.base.wire.images.images import ImageError, image_to_message
+from remote_inference.base.wire.observation import (
     SensedStep,
-    WireError,
-    bytes_field,
-    encode_jpeg,
-    image_to_message,
     observation_from_message,
     observation_to_message,
 )

@@ -17,7 +17,8 @@ from remote_inference.base.contract.image_source import (
     find_encoding,
 )
 from remote_inference.base.documents.document import DocumentError, parse_document
-from remote_inference.base.wire import IMAGE_ENCODINGS, ImageError
+from remote_inference.base.wire.images.encodings import IMAGE_ENCODINGS
+from remote_inference.base.wire.images.images import ImageError
 
 PICTURES = {
     "rgb": np.indices((16, 24)).sum(0)[..., None].astype(np.uint8) * np.array([1, 2, 3], np.uint8),

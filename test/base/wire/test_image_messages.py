@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from sensor_msgs.msg import Image
 
-from remote_inference.base.wire import ImageError, image_from_message, image_to_message
 from remote_inference.base.wire.images import images
+from remote_inference.base.wire.images.images import ImageError, image_from_message, image_to_message
 
 RED = {"rgb8": (255, 0, 0), "bgr8": (0, 0, 255), "rgba8": (255, 0, 0, 9), "bgra8": (0, 0, 255, 9)}
 

@@ -16,15 +16,10 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as arrays
 from PIL import Image as PillowImage
 
-from remote_inference.base.wire import (
-    JPEG_LIBRARIES,
-    ImageError,
-    decode_jpeg,
-    decode_png,
-    encode_jpeg,
-    encode_png,
-)
 from remote_inference.base.wire.images.encodings import jpeg, jpeg as jpeg_encoding
+from remote_inference.base.wire.images.encodings.jpeg import JPEG_LIBRARIES, decode_jpeg, encode_jpeg
+from remote_inference.base.wire.images.encodings.png import decode_png, encode_png
+from remote_inference.base.wire.images.images import ImageError
 
 COLOURS = {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255), "orange": (255, 128, 0)}
 

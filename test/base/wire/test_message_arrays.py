@@ -19,16 +19,11 @@ from trajectory_msgs.msg import JointTrajectoryPoint
 from remote_inference.base.contract.image_source import IMAGE, ImageSource
 from remote_inference.base.contract.state_source import JOINT_STATE
 from remote_inference.base.exchange import Chunk, ImageFeature, Request
-from remote_inference.base.wire import (
-    CameraReader,
-    WireError,
-    chunk_to_message,
-    float32_field,
-    float64_field,
-    from_float32_field,
-    image_to_message,
-    observation_to_message,
-)
+from remote_inference.base.wire.arrays import WireError, float32_field, float64_field, from_float32_field
+from remote_inference.base.wire.chunk import chunk_to_message
+from remote_inference.base.wire.images.images import image_to_message
+from remote_inference.base.wire.observation import observation_to_message
+from remote_inference.base.wire.sensors.state_readers import CameraReader
 from remote_inference.msg import ActionChunk, Observation
 from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY
 

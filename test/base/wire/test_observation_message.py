@@ -17,20 +17,16 @@ from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import CompressedImage, Image
 
 from remote_inference.base.exchange import ImageFeature, Request, SessionOffer
-from remote_inference.base.wire import (
-    ImageError,
-    WireError,
-    bytes_field,
-    encode_jpeg,
-    encode_png,
-    image_to_message,
-    observation as wire_observation,
+from remote_inference.base.wire import observation as wire_observation
+from remote_inference.base.wire.arrays import WireError, bytes_field
+from remote_inference.base.wire.images.encodings.jpeg import Jpeg, encode_jpeg
+from remote_inference.base.wire.images.encodings.png import Png, encode_png
+from remote_inference.base.wire.images.images import ImageError, image_to_message
+from remote_inference.base.wire.observation import (
     observation_from_message,
     observation_to_message,
     request_from_message,
 )
-from remote_inference.base.wire.images.encodings.jpeg import Jpeg
-from remote_inference.base.wire.images.encodings.png import Png
 from remote_inference.msg import Observation
 
 REQUEST = Request("session-1", 2, 17, 3, True, 123456789, "pick up the red cube", 4)

@@ -17,15 +17,15 @@ from remote_inference.base.exchange import (
     SessionReply,
     in_namespace,
 )
-from remote_inference.base.wire import (
-    WireError,
+from remote_inference.base.wire.arrays import WireError
+from remote_inference.base.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC
+from remote_inference.base.wire.session import (
     offer_from_request,
     offer_to_request,
     reply_from_response,
     reply_to_response,
     status_from_response,
 )
-from remote_inference.base.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC
 from remote_inference.msg import ServerStatus
 from remote_inference.srv import GetStatus, OpenSession
 

@@ -22,7 +22,9 @@ from sensor_msgs.msg import JointState
 from remote_inference.base.contract.commands.sink import CommandSink
 from remote_inference.base.contract.contract import Contract, load_contract
 from remote_inference.base.contract.state_source import StateSource
-from remote_inference.base.wire import WireError, make_command_writer, make_sink_reader, message_class
+from remote_inference.base.wire.arrays import WireError
+from remote_inference.base.wire.commands import make_command_writer, make_sink_reader
+from remote_inference.base.wire.message_types import message_class
 from remote_inference.base.wire.sensors.state_readers import make_state_reader
 
 FOLDER = Path(__file__).parents[3] / "config" / "robots"

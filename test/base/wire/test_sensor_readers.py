@@ -16,19 +16,12 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 from remote_inference.base.contract.image_source import COMPRESSED_IMAGE, IMAGE, ImageSource
 from remote_inference.base.contract.state_source import JOINT_STATE, StateSource
 from remote_inference.base.exchange import ImageFeature
-from remote_inference.base.wire import (
-    CameraReader,
-    JointReader,
-    SensorError,
-    bytes_field,
-    decode_jpeg,
-    decode_png,
-    encode_jpeg,
-    encode_png,
-    image_from_message,
-    image_to_message,
-)
-from remote_inference.base.wire.images.encodings.jpeg import Jpeg
+from remote_inference.base.wire.arrays import SensorError, bytes_field
+from remote_inference.base.wire.images.encodings.jpeg import Jpeg, decode_jpeg, encode_jpeg
+from remote_inference.base.wire.images.encodings.png import decode_png, encode_png
+from remote_inference.base.wire.images.images import image_from_message, image_to_message
+from remote_inference.base.wire.sensors.joint_merge import JointReader
+from remote_inference.base.wire.sensors.state_readers import CameraReader
 
 RED = np.full((16, 24, 3), (255, 0, 0), np.uint8)
 DEPTH = np.arange(48, dtype=np.uint16).reshape(6, 8) * 1000

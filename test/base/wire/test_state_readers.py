@@ -19,7 +19,7 @@ from std_msgs.msg import Float32MultiArray, String
 
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.document import DocumentError, parse_document
-from remote_inference.base.wire import SensorError, WireError
+from remote_inference.base.wire.arrays import SensorError, WireError
 from remote_inference.base.wire.sensors.content_time import is_stamped, stamp_reader
 from remote_inference.base.wire.sensors.state_readers import StateReader, make_state_readers
 from support.builders import JOINTS, contract_document

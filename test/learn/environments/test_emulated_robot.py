@@ -71,7 +71,7 @@ def play(
     view = PolicyView(drawer.spec, policy.spec)
     observation = drawer.reset(0, "open", view.wanted)
     way = NetworkPath(latency_s, **path)
-    robot = EmulatedRobot(view, policy.spec, config, "open", first=observation, path=way)
+    robot = EmulatedRobot(view, config, "open", first=observation, path=way)
     played = Played()
 
     def ask(shown: Sequence[EnvironmentObservation], request: Request) -> PolicyChunk:

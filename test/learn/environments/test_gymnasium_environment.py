@@ -15,7 +15,7 @@ gymnasium = pytest.importorskip("gymnasium")
 import yaml  # noqa: E402  after what is optional
 
 from remote_inference.base.documents.document import DocumentError  # noqa: E402
-from remote_inference.learn.environment import EnvError, find_observation_problem  # noqa: E402
+from remote_inference.learn.environment import EnvError, require_promised  # noqa: E402
 from remote_inference.learn.environments import make_environment  # noqa: E402
 
 MAPPING = {
@@ -87,7 +87,7 @@ def test_a_mapped_environment_is_reset_stepped_and_judged(tmp_path: Path) -> Non
     environment = make_environment("gymnasium:test/Reach-v0", {"mapping": write(tmp_path)})
     wanted = list(environment.spec.features)
     observation = environment.reset(3, "reach the goal", wanted)
-    assert find_observation_problem(environment.spec, wanted, observation) == ""
+    require_promised(environment.spec, wanted, observation)
     goal = observation.values["observation.state"][2]
     step = environment.step(np.array([goal - 0.5, 0.0]))
     assert not step.ended

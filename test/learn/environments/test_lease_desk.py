@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from remote_inference.learn.environment import EnvError
-from remote_inference.learn.environments import process_frames
-from remote_inference.learn.environments.process_frames import MAX_FRAME_BYTES, Touch
+from remote_inference.learn.environments import process_environment
+from remote_inference.learn.environments.process_environment import MAX_FRAME_BYTES, Touch
 from remote_inference.learn.environments.slot_pool import LeaseDesk
 from remote_inference.learn.leases import REMEMBERED, LeaseError, SlotState
 from remote_inference.server.frameworks.openpi import unpack_map
@@ -140,7 +140,7 @@ def test_an_answer_that_is_too_large_for_a_frame_is_an_error(
     made: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made.lease()
-    monkeypatch.setattr(process_frames, "MAX_FRAME_BYTES", 50)
+    monkeypatch.setattr(process_environment, "MAX_FRAME_BYTES", 50)
     with pytest.raises(EnvError, match="expected 50 at most: execute fewer actions at a time"):
         made.touch(1, Touch("render"))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from remote_inference.learn.environment import EnvError, find_observation_problem
+from remote_inference.learn.environment import EnvError, require_promised
 from remote_inference.learn.environments.process_environment import ProcessEnvironment
 from remote_inference.learn.environments.runners import Timeouts
 from support.environments.shed import CRASH, FADE, HANG, RAISE, REFUSE, Shed
@@ -55,7 +55,7 @@ def test_everything_arrives_as_the_environment_gave_it(shed: ProcessEnvironment)
         (shed.reset(2, "tidy", wanted), ours.reset(2, "tidy", wanted)),
         (shed.step(np.zeros(1)).observation, ours.step(np.zeros(1)).observation),
     ):
-        assert find_observation_problem(shed.spec, wanted, one) == ""
+        require_promised(shed.spec, wanted, one)
         assert all(np.array_equal(one.values[name], other.values[name]) for name in wanted)
         assert one.time_s == other.time_s
     step = shed.step(np.zeros(1))

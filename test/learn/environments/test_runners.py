@@ -24,9 +24,9 @@ from remote_inference.learn.environment import (
     Step,
 )
 from remote_inference.learn.environments.runners import (
+    RealTimeThreadEnvironment,
+    ThreadEnvironment,
     Timeouts,
-    run_in_real_time,
-    run_on_thread,
 )
 
 SPEC = EnvironmentSpec(
@@ -99,7 +99,7 @@ def touch_all(environment: Environment) -> None:
 
 
 def test_on_a_thread_one_other_thread_touches_the_environment(room: list[Room]) -> None:
-    touch_all(run_on_thread("room", maker(room), LONG))
+    touch_all(ThreadEnvironment("room", maker(room), LONG))
     assert len(room[0].touched_by) == 6
     (only,) = set(room[0].touched_by)
     assert only != threading.get_ident()
@@ -107,7 +107,7 @@ def test_on_a_thread_one_other_thread_touches_the_environment(room: list[Room]) 
 
 def test_a_thread_has_ended_when_its_environment_is_closed(room: list[Room]) -> None:
     """One that still runs when the process ends is broken off, and C++ below it aborts the process."""
-    environment = run_on_thread("room", maker(room), LONG)
+    environment = ThreadEnvironment("room", maker(room), LONG)
     (thread,) = [thread for thread in threading.enumerate() if thread.name == "environment_room"]
     environment.close()
     assert not thread.is_alive()
@@ -116,7 +116,7 @@ def test_a_thread_has_ended_when_its_environment_is_closed(room: list[Room]) -> 
 def test_an_observation_that_was_not_asked_for_is_an_error_with_the_environment_s_name(
     room: list[Room],
 ) -> None:
-    environment = run_on_thread("room", maker(room), LONG)
+    environment = ThreadEnvironment("room", maker(room), LONG)
     environment.reset(0, "go", [])
     room[0].shown = {"observation.state": np.zeros(1, np.float32)}
     with pytest.raises(EnvError, match=r"room: shows observation\.state; asked for none"):
@@ -129,7 +129,7 @@ def test_an_observation_that_was_not_asked_for_is_an_error_with_the_environment_
 def test_a_step_that_hangs_is_an_error_with_the_environment_s_name_and_the_next_touch_is_refused(
     room: list[Room],
 ) -> None:
-    environment = run_on_thread("room", maker(room), Timeouts(30.0, 30.0, 0.1, 30.0))
+    environment = ThreadEnvironment("room", maker(room), Timeouts(30.0, 30.0, 0.1, 30.0))
     environment.reset(0, "go", [])
     room[0].hangs = True
     with pytest.raises(EnvError, match=r"room: step took longer than 0\.1 s"):
@@ -148,12 +148,12 @@ def test_an_environment_that_is_never_made_is_an_error(room: list[Room]) -> None
         return Room()
 
     with pytest.raises(EnvError, match=r"room: make took longer than 0\.1 s"):
-        run_on_thread("room", make, SHORT)
+        ThreadEnvironment("room", make, SHORT)
     never.set()
 
 
 def test_what_a_simulator_raises_names_the_environment_and_the_touch(room: list[Room]) -> None:
-    environment = run_on_thread("room", maker(room), LONG)
+    environment = ThreadEnvironment("room", maker(room), LONG)
     with pytest.raises(EnvError, match="room: reset: ValueError: no such shelf"):
         environment.reset(0, "fail", [])
     environment.reset(0, "go", [])  # it works on
@@ -186,7 +186,7 @@ class NumpyRoom(Room):
 
 def test_numbers_and_truths_of_numpy_become_python_s() -> None:
     """A ROS message takes numpy's true for false, and JSON refuses it."""
-    environment = run_in_real_time("room", NumpyRoom, LONG)
+    environment = RealTimeThreadEnvironment("room", NumpyRoom, LONG)
     environment.reset(0, "go", [])
     step, moment, metrics = environment.step(ACTION), environment.advance(ACTION, 0.1), environment.metrics()
     environment.close()
@@ -201,7 +201,7 @@ def test_numbers_and_truths_of_numpy_become_python_s() -> None:
 
 @pytest.mark.parametrize("room", [lambda: NumpyRoom(distance=None), lambda: NumpyRoom(distance="far")])
 def test_a_metric_that_is_no_number_is_the_environment_s_error(room: Callable[[], Environment]) -> None:
-    environment = run_on_thread("room", room, LONG)
+    environment = ThreadEnvironment("room", room, LONG)
     with pytest.raises(EnvError, match="room: metrics: expected numbers and truth values: "):
         environment.metrics()
     environment.close()
@@ -210,7 +210,7 @@ def test_a_metric_that_is_no_number_is_the_environment_s_error(room: Callable[[]
 def test_a_simulator_that_lags_several_ticks_behind_may_take_the_time_of_each() -> None:
     """It is slower than the wall clock, and does not hang."""
     made = NumpyRoom()
-    environment = run_in_real_time("room", lambda: made, replace(LONG, step_s=0.5))
+    environment = RealTimeThreadEnvironment("room", lambda: made, replace(LONG, step_s=0.5))
     made.seconds_a_tick = 0.15
     assert environment.advance(ACTION, 0.8).time_s == pytest.approx(0.8)
     made.released.set()

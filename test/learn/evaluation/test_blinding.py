@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from remote_inference.learn.evaluation import ResultsError, load_evaluation
 from remote_inference.learn.evaluation.blinding import NAMES, mix, open_names
+from remote_inference.learn.evaluation.document import load_evaluation
+from remote_inference.learn.evaluation.results import ResultsError
 from remote_inference.tools.cli import main
 from support.evaluation.drawer_evaluation import write_evaluation
 

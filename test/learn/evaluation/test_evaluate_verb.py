@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from remote_inference.tools.cli.program import main
+from remote_inference.tools.cli import main
 from support.evaluation.drawer_evaluation import write_evaluation
 
 Said = pytest.CaptureFixture[str]

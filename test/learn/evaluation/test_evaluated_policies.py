@@ -16,9 +16,13 @@ import pytest
 
 from remote_inference.base.policy import PolicyError, PolicyObservation
 from remote_inference.learn.environment import ActionSpec
-from remote_inference.learn.evaluation import POLICIES, PolicyPlace
-from remote_inference.learn.evaluation.policies.local_policy import ManifestPolicy, open_manifest
-from remote_inference.learn.evaluation.policies.scripted_policies import open_random, open_trajectory
+from remote_inference.learn.evaluation.policies import POLICIES, PolicyPlace
+from remote_inference.learn.evaluation.policies.local_policies import (
+    ManifestPolicy,
+    open_manifest,
+    open_random,
+    open_trajectory,
+)
 from support.environments.drawer import Drawer
 from support.evaluation.drawer_evaluation import write_evaluation
 
@@ -39,14 +43,14 @@ def test_every_kind_can_be_found() -> None:
 
 def test_random_actions_are_within_bounds_and_belong_to_the_seed() -> None:
     policy = open_random(PolicyPlace(), SPEC, 1)
-    one, again, other = (policy.begin(seed).answer(SEEN, 0).chunk_robot for seed in (3, 3, 4))
+    one, again, other = (policy.begin(seed)(SEEN, 0).chunk_robot for seed in (3, 3, 4))
     assert np.array_equal(one, again)
     assert not np.array_equal(one, other)
     assert (one >= SPEC.actions.lower).all()
     assert (one <= SPEC.actions.upper).all()
     episode = policy.begin(3)
-    episode.answer(SEEN, 0)
-    assert not np.array_equal(episode.answer(SEEN, 10).chunk_robot, one)
+    episode(SEEN, 0)
+    assert not np.array_equal(episode(SEEN, 10).chunk_robot, one)
 
 
 def test_random_actions_need_bounds_and_no_path() -> None:
@@ -61,13 +65,13 @@ def test_a_trajectory_goes_on_from_the_episodes_step_and_ends_at_its_last_row(tm
     policy = open_trajectory(PolicyPlace(save(tmp_path, actions=ROWS)), SPEC, 1)
     assert policy.spec.chunk_size == 10  # a second
     rows = ROWS.astype(np.float32)
-    assert np.array_equal(policy.begin(0).answer(SEEN, 0).chunk_robot, rows[:10])
-    assert np.array_equal(policy.begin(0).answer(SEEN, 12).chunk_robot, rows[[12, 13, *[14] * 8]])
+    assert np.array_equal(policy.begin(0)(SEEN, 0).chunk_robot, rows[:10])
+    assert np.array_equal(policy.begin(0)(SEEN, 12).chunk_robot, rows[[12, 13, *[14] * 8]])
 
 
 def test_the_columns_of_a_trajectory_go_by_name(tmp_path: Path) -> None:
     policy = open_trajectory(PolicyPlace(save(tmp_path, actions=ROWS, names=["pull", "turn"])), SPEC, 1)
-    assert np.array_equal(policy.begin(0).answer(SEEN, 0).chunk_robot, ROWS[:10, ::-1].astype(np.float32))
+    assert np.array_equal(policy.begin(0)(SEEN, 0).chunk_robot, ROWS[:10, ::-1].astype(np.float32))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +115,7 @@ def test_a_manifests_policy_is_called_on_one_thread_and_told_the_manifests_task(
     seen = PolicyObservation(np.zeros(2, np.float32), {}, "")
     versions = set()
     threads = [
-        threading.Thread(target=lambda: versions.add(policy.begin(0).answer(seen, 0).policy_version))
+        threading.Thread(target=lambda: versions.add(policy.begin(0)(seen, 0).policy_version))
         for _ in range(4)
     ]
     for thread in threads:
@@ -125,7 +129,7 @@ def test_a_manifests_policy_is_called_on_one_thread_and_told_the_manifests_task(
 def test_an_answer_that_is_not_finite_is_the_policys_error(tmp_path: Path) -> None:
     policy = open_drawer_policy(tmp_path, "support.evaluation.failing_policy:endless")
     with pytest.raises(PolicyError, match="non-finite"):
-        policy.begin(0).answer(SEEN, 0)
+        policy.begin(0)(SEEN, 0)
     policy.close()
 
 
@@ -133,7 +137,7 @@ def test_a_policy_of_one_session_plays_one_episode_at_a_time(tmp_path: Path) -> 
     with pytest.raises(PolicyError, match="num_envs: found 2, expected 1"):
         open_drawer_policy(tmp_path, "support.evaluation.failing_policy:selfish")
     policy = open_drawer_policy(tmp_path, "support.evaluation.failing_policy:selfish", num_envs=1)
-    policy.begin(0).answer(SEEN, 0)
+    policy.begin(0)(SEEN, 0)
     policy.close()
 
 
@@ -144,7 +148,7 @@ def test_a_policy_that_hangs_is_an_error_in_time(tmp_path: Path) -> None:
     manifest = load_manifest(tmp_path / "pull.manifest.yaml")
     policy = ManifestPolicy("pull", manifest, 1, answer_s=0.2)
     with pytest.raises(PolicyError, match=r"pull: it has not answered for 0\.2 s"):
-        policy.begin(0).answer(SEEN, 0)
+        policy.begin(0)(SEEN, 0)
 
 
 def test_the_calls_of_other_episodes_are_not_counted_against_a_call(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from remote_inference.base.documents.document import DocumentError
 from remote_inference.base.errors import UserError
-from remote_inference.learn.evaluation import Shard, load_evaluation
+from remote_inference.learn.evaluation.document import load_evaluation
+from remote_inference.learn.evaluation.run import Shard
 from support.evaluation.drawer_evaluation import write_evaluation
 
 

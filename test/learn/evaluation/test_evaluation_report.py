@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from remote_inference.learn.environment import EnvironmentObservation
-from remote_inference.learn.evaluation import EpisodeResult, ResultsFolder, load_evaluation
-from remote_inference.learn.evaluation.reports.report import Findings, write_report
+from remote_inference.learn.evaluation.document import load_evaluation
+from remote_inference.learn.evaluation.report import Findings, write_report
+from remote_inference.learn.evaluation.results import EpisodeResult, ResultsFolder
 from remote_inference.learn.rollouts.film_strip import FRAMES, Film, to_png
 from support.evaluation.drawer_evaluation import make_result, write_evaluation
 

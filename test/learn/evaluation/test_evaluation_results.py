@@ -14,17 +14,18 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from remote_inference.learn.evaluation import (
-    Evaluation,
+from remote_inference.learn.evaluation.document import Evaluation, load_evaluation
+from remote_inference.learn.evaluation.episode_ledger import EpisodeLedger, Played
+from remote_inference.learn.evaluation.policies import ServerLostError
+from remote_inference.learn.evaluation.report import write_report
+from remote_inference.learn.evaluation.results import (
+    EpisodeResult,
+    LostEpisode,
     ResultsError,
     ResultsFolder,
-    ServerLostError,
-    load_evaluation,
     merge_folders,
+    read_lines,
 )
-from remote_inference.learn.evaluation.episode_ledger import EpisodeLedger, Played
-from remote_inference.learn.evaluation.reports.report import write_report
-from remote_inference.learn.evaluation.results import EpisodeResult, LostEpisode, read_lines
 from remote_inference.tools.cli.exit_codes import EXIT_USAGE
 from support.evaluation.drawer_evaluation import in_order, make_result, write_evaluation
 
@@ -196,7 +197,8 @@ FILL = """
 import resource, signal, sys
 from pathlib import Path
 from support.evaluation.drawer_evaluation import make_result
-from remote_inference.learn.evaluation import ResultsFolder, load_evaluation
+from remote_inference.learn.evaluation.document import load_evaluation
+from remote_inference.learn.evaluation.results import ResultsFolder
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 with ResultsFolder(Path(sys.argv[2]), load_evaluation(Path(sys.argv[1]))) as folder:
     folder.append(make_result(0))
@@ -208,7 +210,8 @@ with ResultsFolder(Path(sys.argv[2]), load_evaluation(Path(sys.argv[1]))) as fol
 JOIN = """
 import resource, sys
 from pathlib import Path
-from remote_inference.learn.evaluation import ResultsFolder, load_evaluation, merge_folders
+from remote_inference.learn.evaluation.document import load_evaluation
+from remote_inference.learn.evaluation.results import ResultsFolder, merge_folders
 evaluation = load_evaluation(Path(sys.argv[1]))
 with ResultsFolder(Path(sys.argv[2]), evaluation) as folder:
     resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, resource.RLIM_INFINITY))

@@ -15,17 +15,16 @@ from remote_inference.base.policy import PolicyError
 from remote_inference.learn.environment import EnvError
 from remote_inference.learn.environments.emulated_robot import EmulationError
 from remote_inference.learn.environments.runners import Timeouts
-from remote_inference.learn.evaluation import (
+from remote_inference.learn.evaluation.document import load_evaluation
+from remote_inference.learn.evaluation.episode_ledger import find_failure
+from remote_inference.learn.evaluation.policies import ServerLostError
+from remote_inference.learn.evaluation.results import (
     EpisodeResult,
     ResultsError,
     ResultsFolder,
-    Run,
-    ServerLostError,
-    Shard,
-    load_evaluation,
     merge_folders,
 )
-from remote_inference.learn.evaluation.episode_ledger import find_failure
+from remote_inference.learn.evaluation.run import Run, Shard
 from support.evaluation.drawer_evaluation import outcomes, play, write_evaluation
 
 BOTH = {"modes": ["stepped", "charged"], "latencies_ms": [200]}

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from remote_inference.learn.evaluation import EpisodeKey, EpisodeResult
+from remote_inference.learn.evaluation.document import EpisodeKey
+from remote_inference.learn.evaluation.results import EpisodeResult
 from remote_inference.learn.evaluation.saving import EPISODES_FILE, SavedEpisodes
 from remote_inference.learn.rollouts.saving import SavingError
 from remote_inference.tools import cli

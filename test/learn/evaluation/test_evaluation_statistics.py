@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from remote_inference.base.errors import UserError
-from remote_inference.learn.evaluation import Condition, EpisodeResult
-from remote_inference.learn.evaluation.document import Mode
-from remote_inference.learn.evaluation.reports.statistics import (
+from remote_inference.learn.evaluation.document import Condition, Mode
+from remote_inference.learn.evaluation.results import EpisodeResult
+from remote_inference.learn.evaluation.statistics import (
     Requirement,
     compare_policies,
     find_degradations,
@@ -91,8 +91,8 @@ def test_degradation_is_the_success_that_a_latency_costs(mode: Mode) -> None:
     ]
     conditions = [STEPPED, *(Condition("open", "pull", mode, at) for at in (300.0, 600.0))]
     found = find_degradations(summarise(results, conditions))
-    assert {one.mode for one in found} == {mode}
-    assert [(one.latency_ms, one.points) for one in found] == [(300.0, 0.0), (600.0, 0.5)]
+    assert {one.condition.mode for one in found} == {mode}
+    assert [(one.condition.latency_ms, one.points) for one in found] == [(300.0, 0.0), (600.0, 0.5)]
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from remote_inference.learn.evaluation import ResultsError, ResultsFolder, load_evaluation
-from remote_inference.learn.evaluation.results import check_versions
+from remote_inference.learn.evaluation.document import load_evaluation
+from remote_inference.learn.evaluation.results import ResultsError, ResultsFolder, check_versions
 from support.evaluation.drawer_evaluation import make_result, write_evaluation
 
 

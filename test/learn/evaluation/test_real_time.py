@@ -14,16 +14,11 @@ from typing import Any
 import pytest
 
 from remote_inference.base.documents.registry import Registry
-from remote_inference.learn.evaluation import (
-    EpisodeKey,
-    EpisodeResult,
-    ResultsError,
-    ResultsFolder,
-    load_evaluation,
-    real_time,
-)
+from remote_inference.learn.evaluation import real_time
+from remote_inference.learn.evaluation.document import EpisodeKey, load_evaluation
 from remote_inference.learn.evaluation.episode_ledger import EpisodeLedger, RobotLostError
-from remote_inference.learn.evaluation.real_time import RealTimeEpisodes, RobotPlan
+from remote_inference.learn.evaluation.real_time import RobotPlan, play_in_real_time
+from remote_inference.learn.evaluation.results import EpisodeResult, ResultsError, ResultsFolder
 from support.environments.drawer import Drawer
 from support.evaluation.drawer_evaluation import make_result, write_evaluation
 
@@ -67,7 +62,7 @@ def run(robots: Robots, folder: Path, monkeypatch: pytest.MonkeyPatch, stop: boo
     with ResultsFolder(folder / "out", evaluation) as opened:
         ledger = EpisodeLedger(opened)
         try:
-            RealTimeEpisodes(evaluation, folder, Drawer().spec, ledger, ending).play(evaluation.keys("open"))
+            play_in_real_time(evaluation.keys("open"), evaluation, folder, Drawer().spec, ledger, stop=ending)
         finally:
             assert robots.alive == 0, "no robot is left"
             assert robots.most_alive <= 1

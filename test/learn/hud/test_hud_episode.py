@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from remote_inference.learn.environment import EnvError
-from remote_inference.learn.hud.contract import from_hud, read_hud
+from remote_inference.learn.hud.contract import import_contract
 from remote_inference.learn.hud.episode import HudEnvironment
 from support.environments.line import STATE, TOP, Line
 
@@ -28,7 +28,7 @@ def claimed(seed: int = 0) -> tuple[Line, HudEnvironment]:
 
 
 def test_a_robot_s_contract_can_be_begun_from_it() -> None:
-    content = from_hud(read_hud(json.dumps(HudEnvironment(Line()).contract), "contract.json")).content
+    content = import_contract(json.dumps(HudEnvironment(Line()).contract), "contract.json").content
     assert (content["robot_type"], content["fps"]) == ("line", 100.0)
     assert content["state"][0]["names"] == content["actions"]["names"] == ["x"]
     assert list(content["rename"].values()) == [TOP]

@@ -17,7 +17,7 @@ import pytest
 import websockets
 
 from remote_inference.base.errors import UserError
-from remote_inference.learn.environments.runners import Timeouts, run_on_thread
+from remote_inference.learn.environments.runners import ThreadEnvironment, Timeouts
 from remote_inference.learn.hud import server as hud_server
 from remote_inference.learn.hud.episode import HudEnvironment
 from remote_inference.learn.hud.server import HudServer
@@ -409,7 +409,7 @@ def test_a_simulator_that_hangs_is_told_to_its_agent_and_keeps_nobody_from_endin
 
     async def work() -> None:
         def make() -> HudEnvironment:
-            return HudEnvironment(run_on_thread("line", Hung, Timeouts(step_s=0.2)))
+            return HudEnvironment(ThreadEnvironment("line", Hung, Timeouts(step_s=0.2)))
 
         async with serving(make) as found:
             episode = await found.call("reset")

@@ -7,16 +7,16 @@ from __future__ import annotations
 import threading
 from concurrent.futures import Future
 
-from remote_inference.learn.nodes.environment_pool import HeldAnswers
+from remote_inference.learn.nodes.environment_pool import PoolAnswers
 
 
 class Desk:
-    """Held answers on a clock of the test's."""
+    """Held answers on a clock of the test's, of no pool."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
         self.given: list[str] = []
-        self.held = HeldAnswers(hold_s=0.5, now_s=lambda: self.now_s)
+        self.held = PoolAnswers(None, hold_s=0.5, now_s=lambda: self.now_s)  # type: ignore[arg-type]
 
     def ask(self, outcome: Future[str]) -> None:
         self.held.hold(outcome, lambda done: done.result(), "pending", self.given.append)

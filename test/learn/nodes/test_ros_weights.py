@@ -24,8 +24,7 @@ from remote_inference.base.nodes.deferred_service import DeferredResponse, creat
 from remote_inference.base.nodes.executors import make_executor
 from remote_inference.base.nodes.timers import TimerSchedule
 from remote_inference.base.wire.qos import WEIGHTS_QOS, WEIGHTS_TOPIC
-from remote_inference.learn.nodes.trainer_access import NOT_LISTENING, TrainerLinks
-from remote_inference.learn.nodes.weights_link import connect
+from remote_inference.learn.nodes.weights_link import NOT_LISTENING, TrainerLinks, connect
 from remote_inference.learn.weights import (
     Link,
     LinkClosedError,

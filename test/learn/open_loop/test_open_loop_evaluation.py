@@ -22,8 +22,8 @@ from remote_inference.base.errors import UserError
 from remote_inference.base.policy import PolicyError
 from remote_inference.learn.environment import EnvError
 from remote_inference.learn.environments.recorded_environment import RecordedEnvironment
-from remote_inference.learn.evaluation import PolicyPlace
-from remote_inference.learn.evaluation.policies.scripted_policies import open_trajectory
+from remote_inference.learn.evaluation.policies import PolicyPlace
+from remote_inference.learn.evaluation.policies.local_policies import open_trajectory
 from remote_inference.tools.cli import main
 from support.environments.drawer import FRONT, STATE
 from support.evaluation.drawer_evaluation import play, write_evaluation

@@ -98,7 +98,7 @@ def test_a_curriculum_chooses_the_task_whose_groups_differ_most() -> None:
     curriculum.record(group(*half, task="look"))
     assert curriculum.records["look"].success_rate == pytest.approx(0.15)
     assert curriculum.choose() == "look"
-    assert curriculum.as_json()["look"]["groups"] == 2
+    assert curriculum.records["look"].groups == 2
 
 
 def test_a_curriculum_refuses_a_task_that_it_does_not_have() -> None:

@@ -30,8 +30,8 @@ from remote_inference.learn.weights.frames import (
     Kind,
     Refused,
     pack_frame,
-    pack_header,
     pack_map,
+    pack_message,
     pack_part,
     read_frame,
     read_header,
@@ -73,7 +73,7 @@ def require_refused(pair: Pair, frames: list[bytes], *reasons: Reason) -> Refuse
 def edit_header(frame: bytes, **fields) -> bytes:
     """Return a header's frame with other fields, and a seal that fits them."""
     header = read_header(read_frame(frame))
-    return pack_header(TRAINER, replace(header, **fields))
+    return pack_message(TRAINER, replace(header, **fields))
 
 
 # -- spoiled on the way --------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def test_an_update_that_was_overtaken_by_a_rollback_is_refused():
         pair.receiver.handle(frame)
     assert pair.receiver.state is ReceiverState.STAGED
     assert pair.receiver.rollback() == 1
-    refused = read_refused(read_frame(pair.receiver.take_answers()[-1].frame))
+    refused = read_refused(read_frame(pair.receiver.take_answers()[-1][1]))
     assert (refused.version, refused.reason) == (3, Reason.BASE)
     assert refused.text == "update 3: the server has gone back to 1 meanwhile"
     before = bits_of(pair.served)
@@ -243,7 +243,7 @@ def test_a_second_trainer_is_refused_and_the_first_goes_on():
         pack_frame(Kind.RELEASE, OTHER),
     ):
         pair.receiver.handle(intruder)
-        (reply,) = (answer.frame for answer in pair.receiver.take_answers())
+        ((_, reply),) = pair.receiver.take_answers()
         assert read_frame(reply).sender == OTHER
         assert read_refused(read_frame(reply)).reason is Reason.CLAIMED
     assert isinstance(pair.deliver(frames[1:]), Applied)
@@ -264,10 +264,10 @@ def test_the_place_of_a_trainer_that_is_silent_for_long_can_be_taken():
     pair.receiver.handle(pair.next_frames()[0])
     now_s = 9.0
     pair.receiver.handle(pack_frame(Kind.HELLO, OTHER))
-    assert read_frame(pair.receiver.take_answers()[0].frame).kind is Kind.REFUSED
+    assert read_frame(pair.receiver.take_answers()[0][1]).kind is Kind.REFUSED
     now_s = 11.0
     pair.receiver.handle(pack_frame(Kind.HELLO, OTHER))
-    assert read_frame(pair.receiver.take_answers()[-1].frame).kind is Kind.WELCOME
+    assert read_frame(pair.receiver.take_answers()[-1][1]).kind is Kind.WELCOME
     assert pair.receiver.state is ReceiverState.READY
 
 
@@ -281,7 +281,7 @@ def test_a_trainer_whose_place_is_taken_learns_that_its_update_went_with_it(stat
     assert pair.receiver.state is state
     now_s = 11.0
     pair.receiver.handle(pack_frame(Kind.HELLO, OTHER))
-    refusal, welcome = (read_frame(answer.frame) for answer in pair.receiver.take_answers())
+    refusal, welcome = (read_frame(frame) for _, frame in pair.receiver.take_answers())
     refused = read_refused(refusal)
     assert (refusal.sender, refused.version, refused.reason) == (TRAINER, 2, Reason.CLAIMED)
     assert (welcome.sender, welcome.kind) == (OTHER, Kind.WELCOME)
@@ -336,7 +336,7 @@ def test_a_patch_larger_than_the_model_is_refused_before_it_has_the_memory():
     most = patch_module.max_size(pair.receiver.table)
     everything = [[0, 4200, 60, 1, 1, 8]]
     assert patch_module.Section(0, pair.receiver.table[0], 4200, 60, (1, 1, 8)).size > most
-    require_refused(pair, [pack_header(TRAINER, replace(header, details=everything))], Reason.SIZE)
+    require_refused(pair, [pack_message(TRAINER, replace(header, details=everything))], Reason.SIZE)
 
 
 @pytest.mark.parametrize(
@@ -358,7 +358,7 @@ def test_a_patch_larger_than_the_model_is_refused_before_it_has_the_memory():
 def test_a_section_that_no_tensor_has_is_refused(section):
     pair = make_pair()
     header = read_header(read_frame(pair.next_frames()[0]))
-    forged = pack_header(TRAINER, replace(header, details=[section]))
+    forged = pack_message(TRAINER, replace(header, details=[section]))
     require_refused(pair, [forged], Reason.PAYLOAD, Reason.SIZE)
 
 
@@ -445,9 +445,7 @@ def test_an_update_takes_no_more_than_another_model_and_a_bucket(strategy: str):
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         if version > 2:  # what is kept for a rollback was counted before
-            peak += (
-                sum(change.memory for change in pair.receiver._inverse.changes) if strategy == "patch" else 0
-            )
+            peak += sum(change.memory for change in pair.receiver._inverse[1]) if strategy == "patch" else 0
         largest_decoding = 40 * int(0.11 * 1_000_000)  # of one tensor's places
         assert peak < pair.ledger.full_size + bucket_size + largest_decoding, version
 

@@ -149,17 +149,17 @@ def test_any_changed_bit_changes_the_digest(dtype: str, seed: int):
     random = np.random.default_rng(seed)
     bits = np.frombuffer(random.bytes(160), DTYPES[dtype].bits).copy()
     spec = TensorSpec("t", DTYPES[dtype], bits.shape)
-    before = state_digest({"t": bits}, [spec])
+    before = state_digest([(spec, bits)])
     place, bit = random.integers(bits.size), random.integers(8 * bits.itemsize)
     bits[place] ^= bits.dtype.type(1 << int(bit))
-    assert state_digest({"t": bits}, [spec]) != before
+    assert state_digest([(spec, bits)]) != before
 
 
 def test_exchanged_values_and_tensors_change_the_digest():
     specs = [TensorSpec(name, DTYPES["int8"], (2,)) for name in ("a", "b")]
     first, second = np.array([1, 2], np.uint8), np.array([2, 1], np.uint8)
     digests = {
-        state_digest(dict(zip("ab", pair, strict=True)), specs)
+        state_digest(zip(specs, pair, strict=True))
         for pair in ((first, second), (second, first), (first, first), (second, second))
     }
     assert len(digests) == 4
@@ -171,5 +171,5 @@ def test_the_digest_follows_from_the_one_before():
     spec = TensorSpec("t", DTYPES["float16"], before.shape)
     places = np.flatnonzero(before != after)
     step = entries_digest(spec, places, after[places]) - entries_digest(spec, places, before[places])
-    whole = state_digest({"t": before}, [spec])
-    assert (whole + step) % 2**64 == state_digest({"t": after}, [spec])
+    whole = state_digest([(spec, before)])
+    assert (whole + step) % 2**64 == state_digest([(spec, after)])

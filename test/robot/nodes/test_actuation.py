@@ -18,12 +18,11 @@ from remote_inference.base.nodes.timers import TimerSchedule
 from remote_inference.base.wire.qos import COMMAND_QOS, HEARTBEAT_TOPIC
 from remote_inference.robot.command import CommandSource
 from remote_inference.robot.journal import Begin, JournalledEngine
+from remote_inference.robot.motion.state import Tick
 from remote_inference.robot.nodes import actuation
 from remote_inference.robot.nodes.actuation import TRIES, Actuation
 from remote_inference.robot.queue.action_queue import MergeMode
-from remote_inference.robot.safety.heartbeat import EXECUTOR_STALE_NS
-from remote_inference.robot.tick import Tick
-from remote_inference.robot.watchdog import Phase
+from remote_inference.robot.watchdog import EXECUTOR_STALE_NS, Phase
 from support.builders import (
     FLOAT64_MULTI_ARRAY,
     JOINT_TRAJECTORY,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from remote_inference.robot.nodes.control_loop import ControlLoop
+from remote_inference.robot.nodes.actuation import ControlLoop
 
 MS = 1_000_000  # ns
 PERIOD_MS = 10

@@ -16,7 +16,7 @@ from rclpy.parameter import Parameter
 
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.document import parse_document
-from remote_inference.robot.nodes.controllers.controller_reader import ControllerCheck
+from remote_inference.robot.nodes.controllers import ControllerCheck
 from support.builders import FLOAT64_MULTI_ARRAY, JOINT_TRAJECTORY, JOINTS, contract_document
 from support.waiting import wait_until
 
@@ -59,7 +59,7 @@ def controller() -> Iterator[Controller]:
 
 
 class Watched:
-    """A node that checks one command's controllers."""
+    """A node that checks one command's controllers. It stands for their ControllerWatch itself."""
 
     def __init__(self, node: Node, command: str) -> None:
         document = contract_document("position")
@@ -67,7 +67,7 @@ class Watched:
         self.takers: dict[str, dict[bytes, str]] = {TOPIC: {b"1": NAME}}
         self.told: list[str] = []
         contract = parse_document(document, Contract, "f")
-        self._check = ControllerCheck(node, contract, lambda: self.takers, self.told.append)
+        self._check = ControllerCheck(node, contract, self, self.told.append)  # type: ignore[arg-type]
         self._executor = SingleThreadedExecutor(context=node.context)
         self._executor.add_node(node)
 

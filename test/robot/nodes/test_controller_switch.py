@@ -17,8 +17,9 @@ from rclpy.node import Node
 from rclpy.task import Future
 
 from remote_inference.base.contract.commands.sink import ControllerSwitch
-from remote_inference.robot.nodes.watchdog import command_watchdog
-from remote_inference.robot.nodes.watchdog.command_watchdog import PACKAGE, SwitchClient
+from remote_inference.robot.nodes import command_watchdog
+from remote_inference.robot.nodes.command_watchdog import SwitchClient
+from remote_inference.robot.nodes.controllers import PACKAGE
 
 NAME = "/manager/switch_controller"
 Log = Callable[[], str]

@@ -19,8 +19,8 @@ from std_msgs.msg import Float64MultiArray
 
 from remote_inference.base.contract.commands.sink import CommandSink
 from remote_inference.base.wire.qos import COMMAND_QOS
-from remote_inference.robot.nodes.controllers import controller_watch
-from remote_inference.robot.nodes.controllers.controller_watch import DEAF_S, ControllerWatch
+from remote_inference.robot.nodes import controllers
+from remote_inference.robot.nodes.controllers import DEAF_S, ControllerWatch
 from support.waiting import wait_until
 
 TOPIC = "commands"
@@ -160,7 +160,7 @@ def test_the_graph_is_read_again_only_when_it_may_have_changed(
     subscribe("position_controller")
     wait_for(publisher, 1)
     wait_until_known(node, "position_controller")
-    monkeypatch.setattr("remote_inference.robot.nodes.controllers.controller_watch.REPEAT_S", 3600.0)
+    monkeypatch.setattr(controllers, "REPEAT_S", 3600.0)
     watch = watch_of(node, publisher)
     read: list[str] = []
     look_up = node.get_subscriptions_info_by_topic
@@ -208,7 +208,7 @@ def test_one_of_two_controllers_that_is_active_hears(
 def test_a_controller_that_comes_anew_beside_its_dead_self_is_absent_until_it_surely_hears(
     node: Node, publisher: Any, subscribe: Subscribe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(controller_watch, "RESTART_S", 0.5)
+    monkeypatch.setattr(controllers, "RESTART_S", 0.5)
     watch = watch_of(node, publisher)
     subscribe("effort_controller")
     wait_for(publisher, 1)

@@ -4,20 +4,21 @@
 
 from __future__ import annotations
 
-from remote_inference.robot.command import CommandSource
-from remote_inference.robot.nodes.telemetry import ExecutedBacklog, ExecutedTick
-from remote_inference.robot.tick import Tick
+from collections.abc import Callable
+
+from remote_inference.msg import ExecutedAction
+from remote_inference.robot.nodes.telemetry import ExecutedBacklog
 
 
-def tick(index: int) -> ExecutedTick:
-    return ExecutedTick(index, 0, 0, Tick(None, CommandSource.NONE))
+def tick(index: int) -> Callable[[], ExecutedAction]:
+    return lambda: ExecutedAction(tick=index)
 
 
 def test_ticks_leave_in_their_order():
     backlog = ExecutedBacklog(3)
     for index in range(3):
         backlog.append(tick(index))
-    assert [executed.index for executed in backlog.take()] == [0, 1, 2]
+    assert [message.tick for message in backlog.take()] == [0, 1, 2]
     assert list(backlog.take()) == []
     assert backlog.take_news() == ""
 
@@ -29,7 +30,7 @@ def test_ticks_that_find_no_place_are_counted_and_told_once():
     assert backlog.dropped == 2
     assert "2 control ticks are missing" in backlog.take_news()
     assert backlog.take_news() == ""
-    assert [executed.index for executed in backlog.take()] == [0, 1, 2]
+    assert [message.tick for message in backlog.take()] == [0, 1, 2]
     for index in range(4):
         backlog.append(tick(index))
     assert "1 control ticks are missing" in backlog.take_news()

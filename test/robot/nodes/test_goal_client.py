@@ -26,7 +26,7 @@ from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.document import parse_document
 from remote_inference.base.nodes.executors import make_executor
 from remote_inference.base.nodes.timers import TimerSchedule
-from remote_inference.base.wire import make_command_writers
+from remote_inference.base.wire.commands import make_command_writers
 from remote_inference.robot.motion.goal_gate import GoalEvent
 from remote_inference.robot.nodes.goal_client import MOST_ENDS, GoalClient
 from support.builders import FLOAT64_MULTI_ARRAY, JOINTS, contract_document

@@ -11,7 +11,7 @@ import pytest
 
 from remote_inference.msg import WatchdogState
 from remote_inference.robot.nodes.actuation import Heart
-from remote_inference.robot.safety.heartbeat import Heartbeat
+from remote_inference.robot.watchdog import Heartbeat
 
 
 class Listener:

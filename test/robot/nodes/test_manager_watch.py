@@ -15,10 +15,10 @@ from rclpy.task import Future
 
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.document import parse_document
-from remote_inference.robot.nodes.controllers import controller_reader, manager_watch
-from remote_inference.robot.nodes.controllers.manager_watch import (
-    ANSWER_TIMEOUT_S,
+from remote_inference.robot.nodes import controllers
+from remote_inference.robot.nodes.controllers import (
     LIST_TYPE,
+    MANAGER_TIMEOUT_S,
     PACKAGE,
     POLL_BESIDE_ACTIVITY_S,
     POLL_S,
@@ -112,8 +112,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[ManagerWatch, 
     def start(*names: str, **more: Any) -> tuple[ManagerWatch, Graph]:
         graph = Graph(*names)
         clock = SimpleNamespace(monotonic=lambda: graph.now_s)
-        monkeypatch.setattr(manager_watch, "time", clock)
-        monkeypatch.setattr(controller_reader, "time", clock)
+        monkeypatch.setattr(controllers, "time", clock)
         contract = parse_document(contract_document("position") | more, Contract, "f")
         return ManagerWatch(graph, contract, "/robot"), graph  # type: ignore[arg-type]
 
@@ -163,7 +162,7 @@ def test_an_answer_is_not_trusted_for_ever(start: Start) -> None:
     assert watch.find_inactive(ARM) == "", "nothing is known"
     assert len(manager.pending) == 1, "the others were given up"
     manager.answers = True
-    graph.run(watch, ANSWER_TIMEOUT_S + POLL_S)
+    graph.run(watch, MANAGER_TIMEOUT_S + POLL_S)
     assert watch.find_inactive(ARM) == "inactive"
 
 

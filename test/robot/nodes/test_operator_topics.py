@@ -18,8 +18,8 @@ from std_msgs.msg import Bool, Float64MultiArray
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.document import parse_document
 from remote_inference.base.wire.qos import SENSOR_QOS, STOP_QOS
-from remote_inference.robot.nodes.operator.operator_topics import OperatorTopics
-from remote_inference.robot.safety.stop_inputs import StopInputs
+from remote_inference.robot.motion.command_mode import StopInputs
+from remote_inference.robot.nodes.operator import OperatorTopics
 from support.builders import contract_document
 
 DEADLINE_S = 30.0

@@ -17,7 +17,7 @@ from builtin_interfaces.msg import Time
 from rclpy.serialization import serialize_message
 
 from remote_inference.base.policy import Float32Array, PolicyObservation, ServingMode
-from remote_inference.base.wire import observation_to_message
+from remote_inference.base.wire.observation import observation_to_message
 from remote_inference.server.captures import captures as captures_module
 from remote_inference.server.captures.captures import Capture, CaptureRing
 from remote_inference.server.manifest.manifest import ModelSource, load_manifest

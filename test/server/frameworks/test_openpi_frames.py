@@ -10,7 +10,7 @@ import msgpack
 import numpy as np
 import pytest
 
-from remote_inference.base.wire import WireError
+from remote_inference.base.wire.arrays import WireError
 from remote_inference.server.frameworks.openpi import MAX_DEPTH, MAX_VALUES, pack, unpack, unpack_map
 
 # What openpi-client 0.1.2 writes for each value (numpy 2.4, msgpack 1.2).

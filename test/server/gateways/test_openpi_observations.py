@@ -13,9 +13,9 @@ import pytest
 from remote_inference.base.documents.document import DocumentError, parse_document
 from remote_inference.base.exchange import ImageFeature, Request, SessionOffer
 from remote_inference.base.policy import PolicyObservation, PolicySpec
-from remote_inference.base.wire import WireError
+from remote_inference.base.wire.arrays import WireError
 from remote_inference.server.frameworks.openpi import pack, unpack_map
-from remote_inference.server.gateways.openpi.connection import ObservationReader
+from remote_inference.server.gateways.connection import ObservationReader
 from remote_inference.server.manifest.manifest import Manifest, ModelSource
 from remote_inference.server.manifest.sections import OpenpiSection
 from remote_inference.server.requests.request_decoder import RequestDecoder

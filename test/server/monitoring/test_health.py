@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from typing_extensions import Self
 
+from remote_inference.base.nodes.runtime import StartupError
 from remote_inference.server.monitoring import health
 from remote_inference.server.monitoring.health import HealthServer
 from remote_inference.server.monitoring.metrics import ServerMetrics
@@ -138,9 +139,7 @@ def test_a_bug_in_the_answer_is_said_and_not_hidden(port: Port):
 
 
 def test_a_port_in_use_is_named(port: Port):
-    with pytest.raises(
-        health.HealthPortError, match=f"health_port: found {port.number} in use, expected a free port"
-    ):
+    with pytest.raises(StartupError, match=f"health_port: found {port.number} in use, expected a free port"):
         HealthServer(port.number, lambda: port.snapshot, lambda _: (b"", ""))
 
 

@@ -17,7 +17,7 @@ from remote_inference.server.monitoring.snapshot import (
     SessionHistories,
 )
 from remote_inference.server.requests.request_log import RequestRecord
-from remote_inference.server.sessions.session import Session
+from remote_inference.server.sessions import Session
 from support.builders import make_offer, ns
 
 LATE_S = EXECUTOR_DEADLINE_S + 1.0

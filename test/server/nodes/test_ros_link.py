@@ -10,7 +10,7 @@ import pytest
 from rclpy.node import Node
 
 from remote_inference.server.nodes.session_services import RosLink
-from remote_inference.server.sessions.session import Session
+from remote_inference.server.sessions import Session
 from support.builders import ShiftProcessors, make_offer
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from remote_inference.base.policy import Continuation, PolicyError, PolicyObservation, PolicySpec
-from remote_inference.base.wire import WireError
+from remote_inference.base.wire.arrays import WireError
 from remote_inference.server.manifest.manifest import Manifest, ModelSource
 from remote_inference.server.requests.request_decoder import (
     RequestDecoder,

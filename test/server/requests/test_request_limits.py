@@ -12,12 +12,9 @@ from rclpy.serialization import deserialize_message, serialize_message
 
 from remote_inference.base.exchange import SessionOffer
 from remote_inference.base.policy import PolicyError, PolicyObservation
-from remote_inference.base.wire import (
-    WireError,
-    bytes_field,
-    image_to_message,
-    observation as wire_observation,
-)
+from remote_inference.base.wire import observation as wire_observation
+from remote_inference.base.wire.arrays import WireError, bytes_field
+from remote_inference.base.wire.images.images import image_to_message
 from remote_inference.msg import Observation
 from remote_inference.server.manifest.manifest import Manifest, ModelSource
 from remote_inference.server.requests.request_decoder import RequestDecoder, sample_batch, sample_requests

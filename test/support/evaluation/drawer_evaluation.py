@@ -9,15 +9,10 @@ from typing import Any
 
 import yaml
 
-from remote_inference.learn.evaluation import (
-    EpisodeResult,
-    Evaluation,
-    ResultsFolder,
-    Run,
-    Shard,
-    Tally,
-    load_evaluation,
-)
+from remote_inference.learn.evaluation.document import Evaluation, load_evaluation
+from remote_inference.learn.evaluation.episode_ledger import Tally
+from remote_inference.learn.evaluation.results import EpisodeResult, ResultsFolder
+from remote_inference.learn.evaluation.run import Run, Shard
 
 
 def write_evaluation(

@@ -253,7 +253,15 @@ def go_on_after_resume(arm: WatchedArm) -> None:
         arm.wait_for(lambda: arm.trigger("clear_stop").success, "the stop is cleared")
     answer = arm.trigger("resume")
     assert answer.success, answer.message
-    arm.wait_for_motion()
+    resumed_ns = time.time_ns()
+
+    def moves_on() -> bool:
+        # Where all processes stand still for longer than the watchdog allows, it stops the robot once more.
+        if arm.watchdog_states[-1].state_name == "RETURNED" and arm.states[-1].paused:
+            arm.trigger("resume")
+        return len(arm.moves_since(resumed_ns)) >= 10
+
+    arm.wait_for(moves_on, "commands that move")
     arm.wait_for_watchdog("ARMED")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from rclpy.publisher import Publisher
 from sensor_msgs.msg import CompressedImage
 
-from remote_inference.base.wire import encode_jpeg
+from remote_inference.base.wire.images.encodings.jpeg import encode_jpeg
 from remote_inference.base.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
 from remote_inference.msg import ActionChunk, Observation
 from remote_inference.srv import CloseSession, OpenSession

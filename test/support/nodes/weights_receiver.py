@@ -13,7 +13,7 @@ from rclpy.node import Node
 
 from remote_inference.base.nodes.runtime import run_node
 from remote_inference.base.nodes.timers import TimerSchedule
-from remote_inference.learn.nodes.trainer_access import TrainerLinks
+from remote_inference.learn.nodes.weights_link import TrainerLinks
 from remote_inference.learn.weights.live import LiveWeights
 from support.nodes.ros_weights import make_tensors
 

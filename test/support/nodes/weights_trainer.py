@@ -16,7 +16,7 @@ from remote_inference.learn.weights.frames import (
     SENDER_BYTES,
     Kind,
     pack_frame,
-    pack_header,
+    pack_message,
     pack_part,
     read_frame,
     read_welcome,
@@ -34,7 +34,7 @@ def main(server: str) -> None:
     version = welcome.version + 1
     ledger = Ledger(welcome.table, tensors, version, SenderConfig(strategy="bucket", bucket_size=1 << 20))
     update = ledger.find_update(welcome.version, welcome.digest, wants_all=True)
-    link.send(pack_header(sender, update.header), DEADLINE_S)
+    link.send(pack_message(sender, update.header), DEADLINE_S)
     link.send(pack_part(sender, version, 0, next(iter(update.parts()))), DEADLINE_S)
     print("in the middle", flush=True)
     time.sleep(10 * DEADLINE_S)

@@ -15,8 +15,8 @@ from rclpy.time import Time
 from std_msgs.msg import Header
 
 from remote_inference.base.policy import Float32Array
-from remote_inference.base.wire import observation_to_message
 from remote_inference.base.wire.arrays import float32_field
+from remote_inference.base.wire.observation import observation_to_message
 from remote_inference.msg import ActionChunk, ExecutedAction, Observation
 from support.builders import CHUNK_SIZE, JOINTS, contract_document, make_request
 from support.recording.synthetic_run import START_NS, Recording

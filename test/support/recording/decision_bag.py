@@ -16,15 +16,16 @@ from sensor_msgs.msg import JointState
 from remote_inference.bags.storage.bag_records import BagTopic
 from remote_inference.bags.storage.bag_writer import BagWriter
 from remote_inference.base.exchange import Chunk
-from remote_inference.base.wire import chunk_to_message, make_command_writer, observation_to_message
 from remote_inference.base.wire.arrays import bytes_field
-from remote_inference.base.wire.observation import ReadyImage
+from remote_inference.base.wire.chunk import chunk_to_message
+from remote_inference.base.wire.commands import make_command_writer
+from remote_inference.base.wire.observation import ReadyImage, observation_to_message
 from remote_inference.msg import Decisions
 from remote_inference.robot.decisions import DecisionEncoder
 from remote_inference.robot.journal import Entry
-from remote_inference.robot.nodes.telemetry import ExecutedTick, executed_message
+from remote_inference.robot.motion.state import Tick
+from remote_inference.robot.nodes.telemetry import executed_message
 from remote_inference.robot.safety.effects import SendRequest
-from remote_inference.robot.tick import Tick
 from support.robot.simulation import World
 
 NS = "/robot_1"
@@ -79,8 +80,7 @@ class SimulatedRecorder:
     def _tick_messages(self, now_ns: int, tick: Tick) -> Iterator[Message]:
         contract, index = self._world.contract, self._ticks
         self._ticks += 1
-        executed = ExecutedTick(index, now_ns, tick.queued.source.episode_id if tick.queued else 0, tick)
-        yield now_ns, f"{OWN}/executed", executed_message(executed, contract.actions.names)
+        yield now_ns, f"{OWN}/executed", executed_message(tick, index, now_ns, 0, contract.actions.names)
         for sink in contract.commands if tick.horizon is not None else ():
             writer = make_command_writer(sink, contract)
             if tick.reaches(writer.kind, sink.destination):

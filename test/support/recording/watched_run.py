@@ -10,7 +10,7 @@ from pathlib import Path
 from builtin_interfaces.msg import Time
 
 from remote_inference.base.contract.contract import Contract
-from remote_inference.base.wire import make_command_writer
+from remote_inference.base.wire.commands import make_command_writer
 from remote_inference.msg import WatchdogState
 from support.builders import make_config
 from support.recording.decision_bag import NS, OWN, Message, SimulatedRecorder, write

@@ -11,12 +11,11 @@ import numpy as np
 from remote_inference.base.contract.controller_stop import count_stops
 from remote_inference.robot.command import CommandSource
 from remote_inference.robot.motion.estimate import EARLY_TICK, WAIT_NS
-from remote_inference.robot.motion.rules import LATE_PERIODS
+from remote_inference.robot.motion.rules import LAG_S, LATE_PERIODS
+from remote_inference.robot.motion.state import Tick
 from remote_inference.robot.safety.fault_injection import Target
-from remote_inference.robot.safety.guard import LAG_S, SENSOR_AGE
-from remote_inference.robot.safety.heartbeat import EXECUTOR_STALE_NS
-from remote_inference.robot.tick import Tick
-from remote_inference.robot.watchdog import Watchdog
+from remote_inference.robot.safety.guard import SENSOR_AGE
+from remote_inference.robot.watchdog import EXECUTOR_STALE_NS, Watchdog
 from support.builders import LIMIT, ns
 from support.robot.controllers import Controlled, Forward
 from support.robot.simulation import MOVES, SENSOR_NS, TIMER_NS

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 
 from remote_inference.base.contract.commands.sink import CommandSink
 from remote_inference.base.contract.contract import Contract
+from remote_inference.robot.motion.state import Tick
 from remote_inference.robot.queue.action_queue import MergeMode
-from remote_inference.robot.tick import Tick
 from support.builders import make_source
 from support.robot.playbacks import make_playback, make_queue
 

@@ -44,8 +44,8 @@ import numpy as np
 
 from remote_inference.robot.command import CommandSource
 from remote_inference.robot.motion.estimate import EARLY_TICK
-from remote_inference.robot.safety.guard import LAG_S
-from remote_inference.robot.tick import Tick
+from remote_inference.robot.motion.rules import LAG_S
+from remote_inference.robot.motion.state import Tick
 from support.builders import ns
 from support.robot.command_judge import ROUNDING, TURN_ROUNDING
 from support.robot.controllers import Controlled, Trajectory

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from remote_inference.base.exchange import Request
-from remote_inference.robot.tick import Tick
+from remote_inference.robot.motion.state import Tick
 from support.builders import ns
 from support.robot.command_judge import judge_command
 from support.robot.controllers import Controlled

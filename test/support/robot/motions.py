@@ -25,9 +25,8 @@ from remote_inference.robot.motion.estimate import (
 from remote_inference.robot.motion.limit import Limited
 from remote_inference.robot.motion.rules import MotionRules
 from remote_inference.robot.motion.select import Choice, Order
-from remote_inference.robot.motion.state import MotionState, TickInputs
+from remote_inference.robot.motion.state import MotionState, Tick, TickInputs
 from remote_inference.robot.queue.plan import Plan, QueuedAction, Step
-from remote_inference.robot.tick import Tick
 from support.builders import make_contract, make_rows, make_source
 from support.robot.playbacks import make_queue, make_rules
 from support.robot.played_trajectory import feed

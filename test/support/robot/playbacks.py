@@ -9,12 +9,11 @@ from typing import Any
 
 from remote_inference.base.contract.contract import Contract
 from remote_inference.robot.fallbacks import FALLBACKS
-from remote_inference.robot.motion.command_mode import HumanCommands
+from remote_inference.robot.motion.command_mode import HumanCommands, StopInputs
 from remote_inference.robot.motion.playback import Playback
 from remote_inference.robot.motion.rules import MotionRules
 from remote_inference.robot.queue.action_queue import ActionQueue
 from remote_inference.robot.safety.guard import Guard
-from remote_inference.robot.safety.stop_inputs import StopInputs
 from remote_inference.robot.step_lock import StepLock
 from support.builders import make_config, ns
 

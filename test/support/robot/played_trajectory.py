@@ -10,8 +10,8 @@ import pytest
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.document import parse_document
 from remote_inference.robot.motion.playback import Playback
+from remote_inference.robot.motion.state import Tick
 from remote_inference.robot.queue.action_queue import ActionQueue, MergeMode
-from remote_inference.robot.tick import Tick
 from support.builders import (
     FPS,
     JOINT_TRAJECTORY,

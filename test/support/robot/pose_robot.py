@@ -13,7 +13,7 @@ import numpy as np
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.document import parse_document
 from remote_inference.base.rotations import ROTATION_FORMS
-from remote_inference.robot.tick import Tick
+from remote_inference.robot.motion.state import Tick
 from support.builders import FPS
 from support.robot.fed_playback import FedPlayback
 

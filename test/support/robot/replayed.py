@@ -12,9 +12,9 @@ import numpy as np
 
 from remote_inference.robot.config import RobotConfig
 from remote_inference.robot.journal import Entry
+from remote_inference.robot.motion.state import Tick
 from remote_inference.robot.replay import Called, Diverged, Outcome, Played, Replay
 from remote_inference.robot.safety.effects import Effect
-from remote_inference.robot.tick import Tick
 
 UNCOMPARED = {"client_instance_id", "session_token", "content"}  # not in a journal
 

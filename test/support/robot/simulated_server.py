@@ -11,7 +11,7 @@ import numpy as np
 
 from remote_inference.base.exchange import Request, SessionOffer, SessionReply, StatusReply
 from remote_inference.base.policy import Float32Array, PolicySpec
-from remote_inference.server.sessions.session import Session, SessionRegistry
+from remote_inference.server.sessions import Session, SessionRegistry
 from support.builders import make_spec, make_terms
 
 

@@ -23,6 +23,8 @@ from remote_inference.base.wire.sensors.content_time import ContentClock
 from remote_inference.robot.command import CommandSource
 from remote_inference.robot.config import RobotConfig
 from remote_inference.robot.journal import Begin, JournalledEngine
+from remote_inference.robot.motion.rules import LAG_S
+from remote_inference.robot.motion.state import Tick
 from remote_inference.robot.pose_geometry import Poses
 from remote_inference.robot.queue.action_queue import MergeMode
 from remote_inference.robot.queue.latency import SHORTEST_WAIT_S
@@ -40,10 +42,9 @@ from remote_inference.robot.safety.effects import (
     Stop,
     Warn,
 )
-from remote_inference.robot.safety.guard import IMPLAUSIBLE, LAG_S
+from remote_inference.robot.safety.guard import IMPLAUSIBLE
 from remote_inference.robot.safety.state_machine import State
 from remote_inference.robot.step_lock import StepLock
-from remote_inference.robot.tick import Tick
 from support.builders import (
     LIMIT,
     answer,
@@ -281,7 +282,7 @@ class World:
     def _tick(self) -> None:
         if self.stuck:
             return
-        if self.engine.cycle.observation_steps > 1:
+        if self.engine.cycle.history.observation_steps > 1:
             arrivals, measured = dict(self.arrivals), self.seen.copy()
             sample = TickSample(self.now_ns, arrivals, tick_ns=self.now_ns, measured=measured)
             self._samples.append(sample)
@@ -444,7 +445,7 @@ class World:
 
     def _check_trim(self, chunk: Chunk) -> None:
         """Check that a chunk goes on where the robot is, not where it was at the capture."""
-        head = self.engine.queue.head
+        head = self.engine.queue.plan.head
         if head is None or head.source.seq_id != chunk.seq_id or self.config.delay_policy != "consumed":
             return
         session = self.engine.handshake.session

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from remote_inference.robot.action_masks import ActionMasks
+from remote_inference.robot.pose_geometry import ActionMasks
 from remote_inference.robot.queue.action_queue import ActionQueue
 from remote_inference.robot.queue.plan import Foresight, Interpolation, Progress, Step
 

@@ -14,7 +14,7 @@ from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.document import parse_document
 from remote_inference.robot.motion.emit import Outcome, fall_back, stop
 from remote_inference.robot.motion.estimate import Estimate
-from remote_inference.robot.tick import Tick
+from remote_inference.robot.motion.state import Tick
 from support.builders import FLOAT64_MULTI_ARRAY, JOINTS, contract_document
 from support.robot.motions import NOBODY, Motion
 from support.robot.playbacks import make_rules

@@ -17,13 +17,12 @@ import numpy as np
 
 from remote_inference.base.contract.controller_stop import ControllerStop, Measured, stop_controller
 from remote_inference.base.exchange import Chunk
-from remote_inference.robot.action_masks import ActionMasks
 from remote_inference.robot.command import CommandSource
+from remote_inference.robot.motion.state import Tick
+from remote_inference.robot.pose_geometry import ActionMasks
 from remote_inference.robot.safety.fault_injection import FaultInjection, Target
-from remote_inference.robot.safety.heartbeat import Heartbeat
 from remote_inference.robot.safety.measurement_gate import Belief, MeasurementGate
-from remote_inference.robot.tick import Tick
-from remote_inference.robot.watchdog import Watchdog
+from remote_inference.robot.watchdog import Heartbeat, Watchdog
 from support.builders import ns
 from support.robot.command_judge import (
     find_jumps,

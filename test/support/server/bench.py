@@ -16,8 +16,8 @@ from remote_inference.server.policy_watch import PolicyWatch
 from remote_inference.server.requests.job import Consumers
 from remote_inference.server.requests.request_log import RequestRecord
 from remote_inference.server.requests.worker import Worker
-from remote_inference.server.schedulers.scheduler import RoundRobin, Scheduler, Selection
-from remote_inference.server.sessions.session import Session
+from remote_inference.server.schedulers import RoundRobin, Scheduler, Selection
+from remote_inference.server.sessions import Session
 from remote_inference.server.warmup import Rehearsal
 from support.builders import SteadyPolicy, make_offer, make_request
 

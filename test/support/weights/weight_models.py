@@ -29,7 +29,7 @@ from remote_inference.learn.weights.frames import (
     Kind,
     Refused,
     pack_frame,
-    pack_header,
+    pack_message,
     pack_part,
     read_applied,
     read_frame,
@@ -160,7 +160,7 @@ class Pair:
         for frame in frames:
             self.receiver.handle(frame)
         self.receiver.apply()
-        replies = [read_frame(answer.frame) for answer in self.receiver.take_answers()]
+        replies = [read_frame(frame) for _, frame in self.receiver.take_answers()]
         read = {Kind.APPLIED: read_applied, Kind.REFUSED: read_refused}
         answers = [read[reply.kind](reply) for reply in replies]
         return answers[0] if answers else None
@@ -169,7 +169,7 @@ class Pair:
 def frames_of(update: Update, sender: bytes = TRAINER) -> list[bytes]:
     parts = enumerate(update.parts())
     version = update.header.version
-    return [pack_header(sender, update.header), *(pack_part(sender, version, *part) for part in parts)]
+    return [pack_message(sender, update.header), *(pack_part(sender, version, *part) for part in parts)]
 
 
 class Served:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from remote_inference.tools import cli, tables
-from remote_inference.tools.cli.verbs.robots import doctor as verb
+from remote_inference.tools.cli.verbs import checks
 from remote_inference.tools.deployment.doctor.doctor import Finding, Level
 
 FINDINGS = [
@@ -18,7 +18,7 @@ FINDINGS = [
 
 @pytest.fixture(autouse=True)
 def _found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verb, "_examine", lambda *_: iter(FINDINGS))
+    monkeypatch.setattr(checks, "_examine", lambda *_: iter(FINDINGS))
 
 
 def test_in_a_pipe_a_finding_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

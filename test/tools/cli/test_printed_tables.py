@@ -14,7 +14,7 @@ from rich.console import Console
 from remote_inference.learn.environments.belt_arm.strategies import STRATEGIES
 from remote_inference.tools.demo.console import Display, live_progress, summary_table, sweep_table
 from remote_inference.tools.demo.results import Cell
-from remote_inference.tools.demo.run import DemoOptions, Episode, Progress
+from remote_inference.tools.demo.run import DemoOptions, Episode
 from remote_inference.tools.tables import Table
 
 DRAWN = re.compile("[\u2500-\u257f\x1b]")  # boxes and colours
@@ -40,7 +40,7 @@ def test_in_a_pipe_a_run_is_a_line_and_its_table_is_plain(
     display = Display(Console(), quiet=False, give_json=None)
     (tmp_path / "summary.json").touch()
     with live_progress(display, DemoOptions(2, 300.0, "trained", 0, "belt_arm")) as tell:
-        tell(Progress((Episode(1, 1, True, 2.0, 3.0),), "STREAMING"))
+        tell([Episode(1, 1, True, 2.0, 3.0)], "STREAMING")
     display.show_summary(SUMMARY, tmp_path)
     display.show_sweep(CELLS, tmp_path)
     said = capsys.readouterr().out

@@ -106,9 +106,10 @@ def test_exit_codes_are_those_of_verbs_that_exist() -> None:
 def end_of_verb(monkeypatch: pytest.MonkeyPatch, run: Callable[[], int]) -> int:
     """Run a verb that ends as `run` does."""
     module = ModuleType("remote_inference.tools.cli.verbs.dummy")
-    vars(module).update(EXAMPLES=(), add_arguments=lambda parser: None, run=lambda arguments: run())
+    own = {"EXAMPLES": {"dummy": ()}, "add_dummy": lambda parser: None, "run_dummy": lambda arguments: run()}
+    vars(module).update(own)
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(parser, "VERBS", (parser.Verb("dummy", "do as the test says", "dummy"),))
+    monkeypatch.setattr(parser, "VERBS", (parser.Verb("dummy", "do as the test says", "dummy:dummy"),))
     return cli.main(["dummy"])
 
 
@@ -236,7 +237,7 @@ def test_only_results_reach_the_standard_output() -> None:
     """rmw_zenoh logs to file descriptor 1, in the middle of what `--json` prints."""
     code = (
         "import os\n"
-        "from remote_inference.tools.cli.output import print_json, results_apart\n"
+        "from remote_inference.tools.cli.common import print_json, results_apart\n"
         "print('before')\n"
         "with results_apart():\n"
         "    os.write(1, b'WARN zenoh: no router\\n')\n"

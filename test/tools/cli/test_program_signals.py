@@ -19,8 +19,7 @@ DEADLINE_S = 60.0
 MOMENTS_S = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)  # after the program's first line
 STOPPED = {0, 130, -signal.SIGINT}  # the last while Python itself ends; a shell shows 130 for it
 PROGRAM = (
-    "import sys; from remote_inference.tools.cli.start import start; "
-    "print('begun', flush=True); sys.exit(start())"
+    "import sys; from remote_inference.tools.cli import start; print('begun', flush=True); sys.exit(start())"
 )
 CONTRACT = str(share_path("config", "belt_arm.contract.yaml"))
 MANIFEST = str(share_path("config", "belt_arm.manifest.yaml"))
@@ -47,8 +46,7 @@ def start(command: list[str]) -> subprocess.Popen[str]:
 
 def test_nothing_is_imported_before_signals_are_taken() -> None:
     program = (
-        "import remote_inference.tools.cli.start, sys; "
-        "print(*{'argparse', 'typing', 'pathlib'} & {*sys.modules})"
+        "import remote_inference.tools.cli, sys; print(*{'argparse', 'typing', 'pathlib'} & {*sys.modules})"
     )
     ended = subprocess.run(
         [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {program}"],

@@ -18,7 +18,7 @@ from remote_inference.base.contract.generated import GeneratedContract
 from remote_inference.base.documents.document import FILL_IN, DocumentError, parse_document
 from remote_inference.base.errors import UserError
 from remote_inference.base.lerobot_format import import_contract, to_lerobot
-from remote_inference.learn.hud.contract import from_hud, read_hud, to_hud
+from remote_inference.learn.hud.contract import import_contract as import_hud, to_hud
 from remote_inference.tools import cli
 from support.builders import contract_document
 
@@ -61,7 +61,7 @@ def begin_from_lerobot(info: dict[str, Any]) -> GeneratedContract:
 
 
 def begin_from_hud(hud: dict[str, Any]) -> GeneratedContract:
-    return from_hud(read_hud(json.dumps(hud), "contract.json"))
+    return import_hud(json.dumps(hud), "contract.json")
 
 
 def finish(generated: GeneratedContract, known: dict[str, Any]) -> Contract:

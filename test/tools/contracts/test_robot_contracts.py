@@ -16,10 +16,10 @@ from remote_inference.base.contract.controller_stop import Measured, may_be_sent
 from remote_inference.base.policy import PolicySpec
 from remote_inference.robot.command import CommandSource
 from remote_inference.robot.config import RobotConfig
+from remote_inference.robot.motion.state import Tick
 from remote_inference.robot.pose_geometry import angles_between
 from remote_inference.robot.queue.action_queue import MergeMode
 from remote_inference.robot.safety.guard import JOINT_LIMIT, VELOCITY_LIMIT
-from remote_inference.robot.tick import Tick
 from remote_inference.tools import cli
 from support.builders import make_source, make_spec, make_terms
 from support.robot.fed_playback import FedPlayback

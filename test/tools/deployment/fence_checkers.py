@@ -31,7 +31,7 @@ from remote_inference.base.documents.document import (
     parse_yaml,
 )
 from remote_inference.base.nodes.start import MODULES
-from remote_inference.learn.evaluation import Evaluation
+from remote_inference.learn.evaluation.document import Evaluation
 from remote_inference.robot.config import RobotConfig
 from remote_inference.server.manifest.manifest import Manifest
 from remote_inference.server.policies.hold import HoldConfig, HoldOptions

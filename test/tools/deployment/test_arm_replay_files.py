@@ -11,15 +11,15 @@ import pytest
 
 from remote_inference.base.contract.contract import Contract, load_contract
 from remote_inference.base.documents.document import parse_document
-from remote_inference.tools.deployment.arm_replay import write_files
+from remote_inference.tools.deployment.arm_replay import CONTRACT_FILE, write_files
 from support.builders import JOINTS, contract_document
 
 
 def test_recorded_commands_are_replayed_at_the_rate_of_control(tmp_path: Path):
     """Ten commands were recorded for each row of the policy, and the replay has one row for each of them."""
     contract = parse_document(contract_document(ticks_per_row=10), Contract, "f")
-    files = write_files(tmp_path, contract, np.zeros((3, len(JOINTS)), np.float32), "bag")
-    robot = load_contract(files.contract)
+    write_files(tmp_path, contract, np.zeros((3, len(JOINTS)), np.float32), "bag")
+    robot = load_contract(tmp_path / CONTRACT_FILE)
     assert (robot.fps, robot.ticks_per_row) == (contract.fps, 1)
 
 
@@ -32,8 +32,8 @@ def test_recorded_commands_are_replayed_in_the_robots_units(has_measured: bool, 
         document["measured"] = document["state"][0].copy()
     document["state"][0]["scale"] = document["actions"]["scale"] = degrees
     contract = parse_document(document, Contract, "f")
-    files = write_files(tmp_path, contract, np.zeros((3, len(JOINTS)), np.float32), "bag")
-    robot = load_contract(files.contract)
+    write_files(tmp_path, contract, np.zeros((3, len(JOINTS)), np.float32), "bag")
+    robot = load_contract(tmp_path / CONTRACT_FILE)
     assert robot.action_units.to_robot([1.0, 1.0]).tolist() == [1.0, 1.0]
     assert robot.state_units.to_policy([1.0, 1.0]).tolist() == [1.0, 1.0]
     assert robot.actions.limits == contract.actions.limits
@@ -44,7 +44,7 @@ def test_a_replay_waits_for_no_other_sensor_than_the_joints(tmp_path: Path):
     imu = {"topic": "imu", "type": "sensor_msgs/msg/Imu", "fields": ["orientation.w"]}
     document["state"] = [imu, *document["state"]]
     contract = parse_document(document, Contract, "f")
-    files = write_files(tmp_path, contract, np.zeros((3, len(JOINTS)), np.float32), "bag")
-    robot = load_contract(files.contract)
+    write_files(tmp_path, contract, np.zeros((3, len(JOINTS)), np.float32), "bag")
+    robot = load_contract(tmp_path / CONTRACT_FILE)
     assert robot.topics == ("joint_states",)
     assert robot.state_names == JOINTS

@@ -469,7 +469,7 @@ def test_a_description_that_cannot_be_written_leaves_no_certificate(
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(description, "write_file", fail)
+    monkeypatch.setattr(description, "save_fleet", fail)
     assert "No space left on device" in refused(folder, "add server gpu_2", capsys)
 
 

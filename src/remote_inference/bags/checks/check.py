@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from enum import Enum
+from pathlib import Path
+from typing import Any
 
 from remote_inference.bags.storage.mcap_scan import Damage, MetadataRecord, ScannedMessage
 
@@ -32,12 +35,48 @@ class Finding:
 
 
 @dataclass
-class BagFacts:
-    """What the checks find of the bag as a whole."""
+class Verification:
+    """What a bag holds, and what is wrong with it. Times are receptions in ns, 0 without messages."""
 
+    path: Path
+    files: int = 0
+    size: int = 0  # bytes
+    counts: Counter[str] = field(default_factory=Counter)  # messages by topic
+    types: dict[str, str] = field(default_factory=dict)  # of the topics that have messages
+    contract: str | None = None  # as the recorder noted it; None: another recorder wrote the bag
+    start_ns: int = 0
+    end_ns: int = 0
     is_finished: bool = False  # it has metadata.yaml
     links: int = 0  # of the digest chain that fit
     digest: str = ""  # of the last link
+    findings: list[Finding] = field(default_factory=list)
+
+    def add_problem(self, text: str) -> None:
+        """Add what is wrong with the files."""
+        self.findings.append(Finding(Level.PROBLEM, "files", text))
+
+    def of(self, level: Level) -> list[Finding]:
+        return [finding for finding in self.findings if finding.level is level]
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether no problem was found: the bag is what was recorded, and says itself what is missing."""
+        return not self.of(Level.PROBLEM)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "bag": str(self.path),
+            "intact": self.is_intact,
+            "files": self.files,
+            "bytes": self.size,
+            "messages": self.counts.total(),
+            "topics": dict(self.counts),
+            "start_ns": self.start_ns,
+            "end_ns": self.end_ns,
+            "links": self.links,
+            "digest": self.digest,
+            "findings": [finding.to_json() for finding in self.findings],
+        }
 
 
 class Check:
@@ -45,10 +84,8 @@ class Check:
 
     name = ""
 
-    def __init__(self, facts: BagFacts, findings: list[Finding]) -> None:
-        """Append to `findings`, which all checks share."""
-        self.facts = facts
-        self.findings = findings
+    def __init__(self, result: Verification) -> None:
+        self.result = result  # all checks share it
 
     def begin_file(self, name: str) -> None: ...
 
@@ -63,13 +100,13 @@ class Check:
     def end_bag(self) -> None: ...
 
     def problem(self, text: str) -> None:
-        self.findings.append(Finding(Level.PROBLEM, self.name, text))
+        self.result.findings.append(Finding(Level.PROBLEM, self.name, text))
 
     def missing(self, text: str) -> None:
-        self.findings.append(Finding(Level.MISSING, self.name, text))
+        self.result.findings.append(Finding(Level.MISSING, self.name, text))
 
     def note(self, text: str) -> None:
-        self.findings.append(Finding(Level.NOTE, self.name, text))
+        self.result.findings.append(Finding(Level.NOTE, self.name, text))
 
 
 def show_time(stamp_ns: int) -> str:

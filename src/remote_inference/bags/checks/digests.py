@@ -7,17 +7,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from remote_inference.bags.checks.check import BagFacts, Check, Finding, count, show_time
-from remote_inference.bags.storage.bag_records import (
-    DROPPED,
-    END,
-    LINK,
-    REPAIR,
-    SPLIT,
-    UNLINKED,
-    BagError,
-    Link,
-)
+from remote_inference.bags.checks.check import Check, Verification, count, show_time
+from remote_inference.bags.storage import bag_records as records
+from remote_inference.bags.storage.bag_records import BagError, Link
 from remote_inference.bags.storage.mcap_scan import Damage, MetadataRecord, ScannedMessage
 from remote_inference.bags.storage.split_file import START, DigestChain, channel_digest
 
@@ -27,8 +19,8 @@ class DigestCheck(Check):
 
     name = "digests"
 
-    def __init__(self, facts: BagFacts, findings: list[Finding]) -> None:
-        super().__init__(facts, findings)
+    def __init__(self, result: Verification) -> None:
+        super().__init__(result)
         self._chain = DigestChain()
         self._file = ""
         self._files: set[str] = set()
@@ -69,18 +61,18 @@ class DigestCheck(Check):
         self._is_cut = self._is_cut or damage.is_end
 
     def on_record(self, record: MetadataRecord) -> None:
-        self._is_ours = self._is_ours or record.name in {SPLIT, LINK}
-        if record.name == SPLIT:
+        self._is_ours = self._is_ours or record.name in {records.SPLIT, records.LINK}
+        if record.name == records.SPLIT:
             self._begin_split(record.values)
-        elif record.name == DROPPED:
+        elif record.name == records.DROPPED:
             self._dropped.update(_texts(record.values.get("files", "")))
-        elif record.name == END:
+        elif record.name == records.END:
             self._has_end = True
-        elif record.name == REPAIR:
+        elif record.name == records.REPAIR:
             self._is_repaired = self._is_damaged = self._is_cut = True  # it says itself what is lost here
-        if record.name == LINK:
+        if record.name == records.LINK:
             self._end_link(record.values)
-        elif record.name not in UNLINKED:
+        elif record.name not in records.UNLINKED:
             self._chain.add_record(record.name, record.values)
             self._unlinked += 1
 
@@ -88,7 +80,7 @@ class DigestCheck(Check):
         try:
             previous, index = bytes.fromhex(values["previous"]), int(values["index"])
         except (KeyError, ValueError):
-            self.problem(f"{self._file}: record {SPLIT} is damaged: {dict(values)}")
+            self.problem(f"{self._file}: record {records.SPLIT} is damaged: {dict(values)}")
             return
         bag = values.get("bag", "")
         if self._bag and bag != self._bag:
@@ -120,10 +112,10 @@ class DigestCheck(Check):
             self.problem(f"{self._file}: {error}")
             return
         if self._chain.link() == link.digest:
-            self.facts.links += 1
+            self.result.links += 1
         elif not self._is_damaged:
             self.problem(self._describe_break(messages, link))
-        self.facts.digest = link.digest.hex()
+        self.result.digest = link.digest.hex()
         self._chain.continue_from(link.digest)
         self._begin_link()
 
@@ -133,18 +125,15 @@ class DigestCheck(Check):
             place += f"from {show_time(self._start_ns)} to {show_time(self._end_ns)}: "
         if messages != link.messages:
             return f"{place}found {count(messages, 'message')}, recorded were {link.messages}"
-        if messages:
-            return (
-                f"{place}{count(messages, 'message')}, or a record between them, changed after the recording"
-            )
-        return f"{place}a record changed after the recording"
+        what = f"{count(messages, 'message')}, or a record between them," if messages else "a record"
+        return f"{place}{what} changed after the recording"
 
     def end_file(self) -> None:
         if not self._links_in_file and not self._is_cut:
             self._without.append(self._file)
         elif self._unlinked and self._is_ours:
             # A recorder that closes the bag links all: only what was cut off, or repaired, has no link.
-            is_whole = self.facts.is_finished and not (self._is_cut or self._is_damaged or self._is_repaired)
+            is_whole = self.result.is_finished and not (self._is_cut or self._is_damaged or self._is_repaired)
             report = self.problem if is_whole else self.missing
             report(
                 f"{self._file}: {count(self._unlinked, 'message or record')} at its end without a link: "
@@ -159,7 +148,7 @@ class DigestCheck(Check):
             self.problem(f"no digests in {', '.join(self._without)}, which bag_recorder writes")
         elif self._is_repaired and not self._has_end:
             self.missing("the bag was repaired: what came after its last link is lost")
-        elif self.facts.is_finished and not self._has_end:
+        elif self.result.is_finished and not self._has_end:
             self.problem("the bag has no record of its end: its last files or messages were removed")
 
     def _check_absent(self) -> None:

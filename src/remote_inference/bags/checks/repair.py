@@ -13,14 +13,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
-from mcap.writer import CompressionType, Writer
 from rosbags.rosbag2 import ReaderError
 from rosbags.rosbag2.metadata import parse_qos
 
 from remote_inference import __version__
 from remote_inference.bags.checks.check import count, show_time
+from remote_inference.bags.storage import bag_records as records
 from remote_inference.bags.storage.bag_metadata import (
     METADATA_NAME,
     FileFacts,
@@ -29,16 +29,7 @@ from remote_inference.bags.storage.bag_metadata import (
     read_metadata,
     write_metadata,
 )
-from remote_inference.bags.storage.bag_records import (
-    CONTRACT_KEY,
-    END,
-    REPAIR,
-    RUN,
-    SPLIT,
-    BagError,
-    BagTopic,
-    UnsupportedBagError,
-)
+from remote_inference.bags.storage.bag_records import BagError, BagTopic, UnsupportedBagError
 from remote_inference.bags.storage.mcap_scan import (
     Damage,
     Messages,
@@ -49,19 +40,14 @@ from remote_inference.bags.storage.mcap_scan import (
     bag_size,
     scan_file,
 )
-from remote_inference.bags.storage.split_file import AppendOnlyFile, Channel
+from remote_inference.bags.storage.split_file import Channel, McapFile
 
 
-class McapCopy:
-    """Writes what was read from another MCAP file, chunk by chunk; chunks are compressed with zstd.
-
-    Raises OSError.
-    """
+class McapCopy(McapFile):
+    """Writes what was read from another MCAP file, chunk by chunk."""
 
     def __init__(self, path: Path) -> None:
-        self._output = AppendOnlyFile(path)
-        self._writer = Writer(cast("IO[bytes]", self._output), 1 << 62, CompressionType.ZSTD)
-        self._writer.start("ros2", f"remote_inference {__version__}")
+        super().__init__(path)
         self._schemas: dict[tuple[str, str, bytes], int] = {}
         self._channels: dict[str, int] = {}
 
@@ -82,18 +68,6 @@ class McapCopy:
         )
         self._channels[channel.topic] = number
         return number
-
-    def add_record(self, name: str, values: Mapping[str, str]) -> None:
-        self._writer.add_metadata(name, dict(values))
-
-    def close(self) -> None:
-        """Write the index and hand the file to the disk."""
-        self._writer.finish()
-        self._output.close()
-
-    def abandon(self) -> None:
-        """Close the file as it is; nothing after `close`."""
-        self._output.close(sync=False)
 
 
 @dataclass
@@ -201,9 +175,9 @@ def _scan(file: Path, on_bytes: OnBytes) -> _Content:
                 content.counts[message.channel.topic] += 1
                 content.channels.setdefault(message.channel.topic, message.channel)
         elif isinstance(item, MetadataRecord):
-            content.is_ours = content.is_ours or item.name == SPLIT
-            content.has_end = content.has_end or item.name in {END, REPAIR}
-            if item.name == RUN:
+            content.is_ours = content.is_ours or item.name == records.SPLIT
+            content.has_end = content.has_end or item.name in {records.END, records.REPAIR}
+            if item.name == records.RUN:
                 content.contract = item.values.get("contract", "")
         elif isinstance(item, Damage):
             content.damages[item.offset] = _describe_damage(content, item)
@@ -257,7 +231,7 @@ def _write_anew(content: _Content, target: Path) -> None:
 
 
 def _remark(copy: McapCopy, text: str) -> None:
-    copy.add_record(REPAIR, {"lost": text, "package_version": __version__})
+    copy.add_record(records.REPAIR, {"lost": text, "package_version": __version__})
 
 
 def _channel(channel: ScannedChannel) -> Channel:
@@ -275,4 +249,4 @@ def _custom_data(metadata: Mapping[str, Any] | None, contents: list[_Content]) -
     if isinstance(custom, dict):
         return {str(key): str(value) for key, value in custom.items()}
     contract = next((content.contract for content in contents if content.contract), "")
-    return {CONTRACT_KEY: contract} if contract else {}
+    return {records.CONTRACT_KEY: contract} if contract else {}

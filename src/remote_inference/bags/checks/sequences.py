@@ -10,17 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from remote_inference import __version__
-from remote_inference.bags.checks.check import BagFacts, Check, Finding, count, show_time
+from remote_inference.bags.checks.check import Check, Verification, count, show_time
+from remote_inference.bags.storage import bag_records as records
 from remote_inference.bags.storage.bag import PACKAGE, TOPIC_TYPES
-from remote_inference.bags.storage.bag_records import (
-    CLOCK,
-    LOSSES,
-    REPAIR,
-    RUN,
-    BagError,
-    count_missing,
-    read_json,
-)
+from remote_inference.bags.storage.bag_records import BagError, count_missing, read_json
 from remote_inference.bags.storage.mcap_scan import Damage, MetadataRecord, ScannedChannel, ScannedMessage
 from remote_inference.bags.storage.message_decoder import MessageDecoder
 from remote_inference.bags.timeline.messages import RequestKey, remember, request_key
@@ -32,8 +25,8 @@ class OrderCheck(Check):
 
     name = "order"
 
-    def __init__(self, facts: BagFacts, findings: list[Finding]) -> None:
-        super().__init__(facts, findings)
+    def __init__(self, result: Verification) -> None:
+        super().__init__(result)
         self._last_ns: dict[str, int] = {}
         self._back: list[tuple[int, int, str]] = []  # (step [ns], at [ns], topic) of the largest step
         self._steps_back = 0
@@ -47,12 +40,13 @@ class OrderCheck(Check):
         self._last_ns[topic] = now_ns
 
     def on_record(self, record: MetadataRecord) -> None:
-        if record.name == CLOCK:
+        if record.name == records.CLOCK:
             try:
                 at, jump_s, ahead_s = (float(record.values[key]) for key in ("at_ns", "jump_s", "ahead_s"))
                 when = show_time(int(at))
             except (KeyError, ValueError, OverflowError, OSError):
-                self.problem(f"record {CLOCK}: found {record.values}, expected at_ns, jump_s and ahead_s")
+                found = f"found {record.values}, expected at_ns, jump_s and ahead_s"
+                self.problem(f"record {records.CLOCK}: {found}")
                 return
             self.note(
                 f"the wall clock jumped by {jump_s:+.3f} s at {when}; the bag's times go on "
@@ -73,8 +67,8 @@ class GapCheck(Check):
 
     name = "gaps"
 
-    def __init__(self, facts: BagFacts, findings: list[Finding]) -> None:
-        super().__init__(facts, findings)
+    def __init__(self, result: Verification) -> None:
+        super().__init__(result)
         self._last: dict[str, int] = {}
         self._missing: Counter[str] = Counter()
         self._first_ns: dict[str, int] = {}  # of the first gap, by topic
@@ -94,22 +88,22 @@ class GapCheck(Check):
         self._is_damaged = True
 
     def on_record(self, record: MetadataRecord) -> None:
-        if record.name == RUN:
+        if record.name == records.RUN:
             self._is_ours = True
-        elif record.name == REPAIR:
+        elif record.name == records.REPAIR:
             self._is_damaged = True
-        elif record.name == LOSSES:
+        elif record.name == records.LOSSES:
             try:
-                losses = {key: read_json(LOSSES, record.values, key) for key in ("queue", "before")}
+                losses = {key: read_json(records.LOSSES, record.values, key) for key in ("queue", "before")}
                 self._losses = {
                     key: {str(topic): int(lost) for topic, lost in dict(found).items()}
                     for key, found in losses.items()
                 }
-                self._uncounted |= set(map(str, read_json(LOSSES, record.values, "uncounted")))
+                self._uncounted |= set(map(str, read_json(records.LOSSES, record.values, "uncounted")))
             except BagError as error:
                 self.problem(str(error))
             except (TypeError, ValueError, OverflowError):
-                self.problem(f"record {LOSSES}: found {record.values}, expected counts by topic")
+                self.problem(f"record {records.LOSSES}: found {record.values}, expected counts by topic")
 
     def end_bag(self) -> None:
         for topic, missing in self._missing.items():
@@ -132,7 +126,7 @@ class GapCheck(Check):
         counted = self._counted(topic)
         if not self._is_ours:
             self.missing(f"{topic}: {count(missing, 'message')} lost while recording, {since}")
-        elif missing <= counted or self._is_damaged or not self.facts.is_finished:
+        elif missing <= counted or self._is_damaged or not self.result.is_finished:
             queue, before = (self._losses[key].get(topic, 0) for key in ("queue", "before"))
             causes = f"{queue} in its queue, {before} before they reached it"
             self.missing(f"{topic}: {count(missing, 'message')} missing, {since}; the recorder lost {causes}")
@@ -172,8 +166,8 @@ class IdCheck(Check):
 
     name = "ids"
 
-    def __init__(self, facts: BagFacts, findings: list[Finding]) -> None:
-        super().__init__(facts, findings)
+    def __init__(self, result: Verification) -> None:
+        super().__init__(result)
         self._decoder = MessageDecoder()
         self._types: dict[tuple[str, bytes], str] = {}  # how it differs from this release's, by definition
         self._undecoded: Counter[str] = Counter()
@@ -217,7 +211,7 @@ class IdCheck(Check):
         return self._types[key]
 
     def on_record(self, record: MetadataRecord) -> None:
-        if record.name == RUN:
+        if record.name == records.RUN:
             self._version = self._version or record.values.get("package_version", "")
 
     def _check_request(self, robot: _Robot, request: Any) -> None:

@@ -1,63 +1,24 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Checks whether a bag is whole, in order and unchanged: reads it once, one chunk at a time."""
+"""Checks whether a bag is whole, in order and unchanged: reads it once, one chunk at a time.
+
+A new check is a module, and an entry in CHECKS.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from remote_inference.bags.checks import CHECKS, Check, Finding, Level
-from remote_inference.bags.checks.check import BagFacts, count
+from remote_inference.bags.checks.check import Check, Finding, Level, Verification, count
+from remote_inference.bags.checks.digests import DigestCheck
+from remote_inference.bags.checks.sequences import GapCheck, IdCheck, OrderCheck
 from remote_inference.bags.storage.bag_metadata import METADATA_NAME, find_files, read_metadata
 from remote_inference.bags.storage.bag_records import CONTRACT_KEY, REPAIR, RUN
 from remote_inference.bags.storage.mcap_scan import Damage, Messages, MetadataRecord, OnBytes, scan_file
 
-
-@dataclass
-class Verification:
-    """What a bag holds, and what is wrong with it. Times are receptions in ns, 0 without messages."""
-
-    path: Path
-    files: int = 0
-    size: int = 0  # bytes
-    counts: Counter[str] = field(default_factory=Counter)  # messages by topic
-    types: dict[str, str] = field(default_factory=dict)  # of the topics that have messages
-    contract: str | None = None  # as the recorder noted it; None: another recorder wrote the bag
-    start_ns: int = 0
-    end_ns: int = 0
-    facts: BagFacts = field(default_factory=BagFacts)
-    findings: list[Finding] = field(default_factory=list)
-
-    def add_problem(self, text: str) -> None:
-        """Add what is wrong with the files."""
-        self.findings.append(Finding(Level.PROBLEM, "files", text))
-
-    def of(self, level: Level) -> list[Finding]:
-        return [finding for finding in self.findings if finding.level is level]
-
-    @property
-    def is_intact(self) -> bool:
-        """Whether no problem was found: the bag is what was recorded, and says itself what is missing."""
-        return not self.of(Level.PROBLEM)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "bag": str(self.path),
-            "intact": self.is_intact,
-            "files": self.files,
-            "bytes": self.size,
-            "messages": self.counts.total(),
-            "topics": dict(self.counts),
-            "start_ns": self.start_ns,
-            "end_ns": self.end_ns,
-            "links": self.facts.links,
-            "digest": self.facts.digest,
-            "findings": [finding.to_json() for finding in self.findings],
-        }
+CHECKS: tuple[type[Check], ...] = (DigestCheck, GapCheck, OrderCheck, IdCheck)
 
 
 def verify(path: Path, on_bytes: OnBytes = lambda _: None) -> Verification:
@@ -68,8 +29,8 @@ def verify(path: Path, on_bytes: OnBytes = lambda _: None) -> Verification:
     metadata = read_metadata(path)
     files = find_files(path, metadata)
     result = Verification(path, len(files), sum(file.stat().st_size for file in files))
-    result.facts.is_finished = metadata is not None
-    checks = [check(result.facts, result.findings) for check in CHECKS]
+    result.is_finished = metadata is not None
+    checks = [check(result) for check in CHECKS]
     if metadata is None:
         advice = f"`remote-inference verify {path} --repair NEW_FOLDER` recovers what is whole"
         result.add_problem(

@@ -15,7 +15,7 @@ import numpy as np
 
 from remote_inference.base.exchange import Chunk, no_rows
 from remote_inference.robot.command import Float64Array
-from remote_inference.robot.tick import Tick
+from remote_inference.robot.motion.state import Tick
 
 EQUAL, DIFFERS, UNJUDGED = range(3)  # exit codes
 
@@ -236,7 +236,6 @@ class Pairs:
                 self._add_other_sender(oldest, self._recorded.pop(oldest)[0])
 
     def replay(self, key: Any, item: Any) -> None:
-        """Add a replayed item; compare it if its counterpart is there."""
         if key in self._recorded:
             self._compare(key, *self._recorded.pop(key), item)
         else:

@@ -26,7 +26,8 @@ from remote_inference.base.documents.document import DocumentError
 from remote_inference.base.documents.problems import describe_problems
 from remote_inference.base.documents.yaml_text import load_yaml
 from remote_inference.base.exchange import in_namespace
-from remote_inference.base.wire import WireError, chunk_from_message
+from remote_inference.base.wire.arrays import WireError
+from remote_inference.base.wire.chunk import chunk_from_message
 from remote_inference.robot.config import RobotConfig
 from remote_inference.robot.decisions import DecisionDecoder
 from remote_inference.robot.journal import Begin

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
@@ -27,7 +27,7 @@ from remote_inference.bags.decisions.comparison import (
     request_key,
     show,
 )
-from remote_inference.bags.timeline.columns import WatchdogStops
+from remote_inference.bags.timeline.timeline import WatchdogStops
 from remote_inference.base.contract.commands.sink import CommandSink
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.controller_stop import (
@@ -37,9 +37,9 @@ from remote_inference.base.contract.controller_stop import (
     stop_controller,
 )
 from remote_inference.base.exchange import Chunk, in_namespace
-from remote_inference.base.wire import CommandReader, CommandWriter, WireError, make_command_writer
-from remote_inference.base.wire.commands import make_sink_reader
-from remote_inference.base.wire.sensors import SensorError
+from remote_inference.base.wire.arrays import SensorError, WireError
+from remote_inference.base.wire.commands import make_command_writer, make_sink_reader
+from remote_inference.base.wire.commands.writer import CommandReader, CommandWriter
 from remote_inference.robot.config import RobotConfig
 from remote_inference.robot.journal import Begin, Entry
 from remote_inference.robot.replay import Called, Diverged, Outcome, Played, Replay
@@ -107,7 +107,6 @@ class SinkStops:
 
 
 LOOK_AHEAD = 50  # recorded messages among which the one expected next is looked for
-IsStop = Callable[[float, Any], bool]
 
 
 class Commands:
@@ -117,12 +116,12 @@ class Commands:
     journal covers its time: before the node began, and in its last moment, it may be the node's own.
     """
 
-    def __init__(self, topic: str, names: tuple[str, ...], add: Add, is_stop: IsStop) -> None:
-        """names: of the elements of arrays. is_stop: whether a message of a time [s] is the watchdog's."""
+    def __init__(self, topic: str, names: tuple[str, ...], add: Add, stops: SinkStops) -> None:
+        """names: of the elements of arrays."""
         self._topic = topic
         self._names = list(names)
         self._add = add
-        self._is_stop = is_stop
+        self._stops = stops
         self._recorded: deque[tuple[float, Any]] = deque()
         self._replayed: deque[tuple[int, Any]] = deque()  # with the tick
         self.compared = 0
@@ -145,7 +144,7 @@ class Commands:
             time_s, message = self._recorded[0]
             if time_s > covered_s[1] and not is_last:  # nor may the watchdog's word of its stop be there yet
                 break
-            if self._is_stop(time_s, message):  # first: the node's own stops after it may be equal to it
+            if self._stops.match(time_s, message):  # first: the node's own stops after it may be equal to it
                 self._recorded.popleft()
                 self.watchdog_stops += 1
                 continue
@@ -207,7 +206,7 @@ class Run:
         self._commands: dict[str, Commands] = {}
         for sink, writer in self._writers:
             stops = SinkStops(sink, writer, begin.contract, self._watchdog)
-            commands = Commands(sink.topic, tuple(sink.names), add, stops.match)
+            commands = Commands(sink.topic, tuple(sink.names), add, stops)
             self._commands[in_namespace(report.namespace, sink.topic)] = commands
         self._time_s = 0.0
         self._covered_s: tuple[float, float] | None = None  # by the journal
@@ -310,7 +309,6 @@ class ChangedRun:
         self._played: dict[int, Played] = {}  # of now
 
     def feed(self, entries: Iterable[Entry], time_s: float) -> None:
-        """Replay the next entries, which were published at a time since the bag's begin."""
         for entry in entries:
             self._report.entries += 1
             self._handle(self._then.feed(entry), self._now.feed(entry), time_s)

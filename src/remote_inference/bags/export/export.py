@@ -33,8 +33,7 @@ from remote_inference.bags.timeline.timeline import WITHOUT_ACTIONS
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.problems import show_value
 from remote_inference.base.exchange import in_namespace
-from remote_inference.base.wire.arrays import WireError
-from remote_inference.base.wire.sensors import SensorError
+from remote_inference.base.wire.arrays import SensorError, WireError
 from remote_inference.base.wire.sensors.joint_merge import JointDrivers, needs_of
 from remote_inference.base.wire.sensors.state_readers import make_state_readers
 from remote_inference.robot.safety.state_machine import State
@@ -81,16 +80,11 @@ class TickReader:
         self._chunks: OrderedDict[RequestKey, RecordedChunk] = OrderedDict()
         self._tasks: OrderedDict[RequestKey, str] = OrderedDict()  # of requests
         self._received: set[str] = set()  # topics of joints
-        self._times, self._order = TickTimes(self._find_offset()), TickOrder()
+        first = islice(bag.messages([self._executed]), _TICKS_OF_OFFSET)
+        offset_ns = find_offset((received_ns, message) for _, received_ns, message in first)
+        self._times, self._order = TickTimes(offset_ns), TickOrder()
         self._unreadable = 0  # ticks whose state cannot be read
         self._first_unreadable = ""
-
-    def _find_offset(self) -> int:
-        """Return by how much the recorder's clock is ahead of the robot's [ns]."""
-        if self._executed not in self._bag.topics:
-            return 0
-        first = islice(self._bag.messages([self._executed]), _TICKS_OF_OFFSET)
-        return find_offset((received_ns, message) for _, received_ns, message in first)
 
     def _require_topics(self) -> None:
         if missing := [topic for topic, _ in self._readers if topic not in self._bag.topics]:

@@ -144,16 +144,13 @@ class Selection:
 
     def apply(self, ticks: Iterable[ControlTick], period_ns: int, written: Written) -> Iterator[ControlTick]:
         """Yield the ticks of one episode that are exported; count the others."""
-        kept = _resample(ticks, period_ns, written) if self.resample else iter(ticks)
-        # Last: a pause that is left out before would be filled with the tick before it.
-        return self._unpaused(kept, written) if self.drop_paused else kept
-
-    def _unpaused(self, ticks: Iterable[ControlTick], written: Written) -> Iterator[ControlTick]:
-        for tick in ticks:
-            if tick.paused is False:
-                yield tick
-            else:
+        # Before pauses are left out: they would be filled with the tick before each.
+        kept = _resample(ticks, period_ns, written) if self.resample else ticks
+        for tick in kept:
+            if self.drop_paused and tick.paused is not False:
                 written.leave_out("paused")
+            else:
+                yield tick
 
 
 def one_per_row(ticks: Iterable[ControlTick], ticks_per_row: int) -> Iterator[ControlTick]:

@@ -10,7 +10,7 @@ still holds. State and actions are in the policy's units, as they are under the 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +45,13 @@ INDICES = {
     "index": "int64",
     "task_index": "int64",
 }
-COMMAND = {
-    "command.source": "int64",  # values of CommandSource
-    "command.phase": "int64",  # values of Phase
-    "command.is_human": "bool",
-    "command.is_guarded": "bool",  # a rule of the guard altered or refused an action
-    "command.seq_id": "int64",
-    "command.step_index": "int64",
+COMMAND: Mapping[str, tuple[str, Callable[[ControlTick], Any]]] = {  # type and value
+    "command.source": ("int64", lambda tick: tick.source),  # values of CommandSource
+    "command.phase": ("int64", lambda tick: int(tick.phase)),  # values of Phase
+    "command.is_human": ("bool", lambda tick: tick.source == CommandSource.HUMAN),
+    "command.is_guarded": ("bool", lambda tick: bool(tick.interventions)),  # a rule altered or refused it
+    "command.seq_id": ("int64", lambda tick: tick.seq_id),
+    "command.step_index": ("int64", lambda tick: tick.step_index),
 }
 
 
@@ -60,7 +60,8 @@ class LeRobotDataSet(Format):
 
     needs_images = True
     takes_rows = True
-    own_columns: Mapping[str, str] = COMMAND  # beside LeRobot's, with their types
+    # Beside LeRobot's, with their types.
+    own_columns: Mapping[str, str] = {name: kind for name, (kind, _) in COMMAND.items()}
 
     def __init__(self, out: Path, contract: Contract, *, images: bool) -> None:
         super().__init__(out, contract, images=images)
@@ -123,14 +124,7 @@ class LeRobotDataSet(Format):
             self._rows[name].append(value)
 
     def own_values(self, tick: ControlTick) -> dict[str, Any]:
-        return {
-            "command.source": tick.source,
-            "command.phase": int(tick.phase),
-            "command.is_human": tick.source == CommandSource.HUMAN,
-            "command.is_guarded": bool(tick.interventions),
-            "command.seq_id": tick.seq_id,
-            "command.step_index": tick.step_index,
-        }
+        return {name: value(tick) for name, (_, value) in COMMAND.items()}
 
     def end_episode(self) -> None:
         self._last_action = None

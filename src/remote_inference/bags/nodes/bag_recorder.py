@@ -29,15 +29,8 @@ from remote_inference.bags.nodes.recorder_config import (
     message_class,
     parse_topics,
 )
-from remote_inference.bags.storage.bag_records import (
-    CLOCK,
-    LOSSES,
-    SEQUENCES,
-    BagClock,
-    BagError,
-    BagTopic,
-    LostMessages,
-)
+from remote_inference.bags.storage import bag_records as records
+from remote_inference.bags.storage.bag_records import BagClock, BagError, BagTopic, LostMessages
 from remote_inference.bags.storage.bag_writer import BagWriter
 from remote_inference.base.background_writer import BackgroundWriter
 from remote_inference.base.contract.contract import load_contract
@@ -77,8 +70,6 @@ def subscription_qos(offered: Iterable[QoSProfile]) -> QoSProfile:
 
 
 def recorded_qos(profile: QoSProfile) -> Qos:
-    """Return a profile as a bag's metadata holds it."""
-
     def span(duration: Any) -> QosTime:
         return QosTime(*divmod(duration.nanoseconds, 10**9))
 
@@ -116,7 +107,6 @@ def message_entry(topic: BagTopic, stamp_ns: int, publish_ns: int, sequence: int
 
 
 def record_entry(name: str, values: dict[str, str], kept_for: str | None = None) -> Entry:
-    """Return the entry of a metadata record."""
     return Entry(lambda bag: bag.add_record(name, values, kept_for=kept_for))
 
 
@@ -181,7 +171,7 @@ class BagRecorder(RobotNode):
 
     def _queue_message(self, name: str, msgtype: str, cdr: bytes, info: dict[str, Any]) -> None:
         stamp_ns = self._clock_of_bag.now_ns()
-        sequence = (info.get("publication_sequence_number") or 0) % SEQUENCES
+        sequence = (info.get("publication_sequence_number") or 0) % records.SEQUENCES
         publish_ns = max(info.get("source_timestamp") or stamp_ns, 0)
         self._losses.add(name, sequence)
         self._writer.put(message_entry(self._describe(name, msgtype), stamp_ns, publish_ns, sequence, cdr))
@@ -210,7 +200,7 @@ class BagRecorder(RobotNode):
                 f"the wall clock jumped by {jump['jump_s']} s; the bag's time goes on steadily"
             )
             self._jumps.append(jump)
-        while self._jumps and self._writer.put(record_entry(CLOCK, self._jumps[0])):
+        while self._jumps and self._writer.put(record_entry(records.CLOCK, self._jumps[0])):
             self._jumps.popleft()
         now_ns = self._clock_of_bag.now_ns()
         self._writer.put(Entry(lambda bag: bag.tick(now_ns)))  # ends a chunk when no message comes
@@ -221,14 +211,14 @@ class BagRecorder(RobotNode):
             self._losses.set_publishers(name, self.count_publishers(name))
         losses = self._lost()
         if losses != self._reported_losses:
+            lost = ", ".join(f"{n} of {name}" for name in self._requested if (n := self._lost_of(name)))
+            words = f"messages lost so far: {lost}"
             if losses["queue"] != self._reported_losses["queue"]:
-                self.get_logger().warning(
-                    f"{self._words_of_losses()}: the queue is full, the disk is too slow"
-                )
+                self.get_logger().warning(f"{words}: the queue is full, the disk is too slow")
             elif losses["before"] != self._reported_losses["before"]:
-                self.get_logger().warning(f"{self._words_of_losses()}: they did not reach the recorder")
+                self.get_logger().warning(f"{words}: they did not reach the recorder")
             values = {cause: json.dumps(found) for cause, found in losses.items()}
-            if self._writer.put(record_entry(LOSSES, values, "")):
+            if self._writer.put(record_entry(records.LOSSES, values, "")):
                 self._reported_losses = losses
 
     def _lost(self) -> dict[str, Any]:
@@ -239,10 +229,6 @@ class BagRecorder(RobotNode):
 
     def _lost_of(self, name: str) -> int:
         return self._writer.dropped_of(name) + self._losses.before[name]
-
-    def _words_of_losses(self) -> str:
-        lost = ", ".join(f"{n} of {name}" for name in self._requested if (n := self._lost_of(name)))
-        return f"messages lost so far: {lost}"
 
     def _subscribe_waiting(self) -> None:
         """Subscribe to topics whose publishers are there: only then it is known whether one keeps a message.

@@ -19,7 +19,8 @@ from remote_inference.bags.storage.bag_writer import (
 from remote_inference.base.contract.fields import find_topic_name_problem
 from remote_inference.base.nodes.parameters import NodeParameters
 from remote_inference.base.nodes.runtime import StartupError
-from remote_inference.base.wire import WireError, message_types
+from remote_inference.base.wire import message_types
+from remote_inference.base.wire.arrays import WireError
 
 MIN_SPLIT_BYTES = 1 << 20
 MIN_BYTES = 8 << 20  # of a budget: some chunks and the index

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -25,10 +25,10 @@ from remote_inference.bags.provenance.motion import (
     find_corrections,
     find_reasons,
 )
-from remote_inference.bags.provenance.recorded_command import FoundCommand, find_command
-from remote_inference.bags.provenance.run_reader import Run, RunReader
+from remote_inference.bags.provenance.run_reader import Run, RunReader, read_command
 from remote_inference.bags.storage.bag import BagReader, OnProgress, no_progress
-from remote_inference.bags.timeline.messages import RecordedChunk, RequestKey
+from remote_inference.bags.storage.bag_records import BagError
+from remote_inference.bags.timeline.messages import LATE_NS, RecordedChunk, RequestKey
 from remote_inference.bags.timeline.robot_bag import RobotBag, open_robot
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.errors import UserError
@@ -109,6 +109,82 @@ def show_instant(t_ns: int) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{t_ns % 10**9 // 10**6:03d}Z"
 
 
+@dataclass(frozen=True)
+class FoundCommand:
+    """A command, and what the ticks before it show. damage: what cannot be read of the bag behind it."""
+
+    command: Command
+    since_s: float  # begin of the ticks of its source in a row
+    before: Command | None  # the last one before it that executed a row of a chunk
+    damage: str = ""
+
+
+def find_command(
+    robot: RobotBag, reader: RunReader, tick: int | None, at_ns: int, on_progress: OnProgress
+) -> FoundCommand:
+    """Return the control tick of a number, or with None the newest one at `at_ns`.
+
+    reader: is given the states of the node and the watchdog on the way, so that the bag is read once.
+
+    Raises BagError when there is none, or several of the number: a restarted node counts from zero.
+    """
+    bag, executed = robot.bag, robot.topic("executed")
+    topics = [executed, *reader.state_topics]
+    end_ns = at_ns + LATE_NS if tick is None else None
+    found: list[FoundCommand] = []
+    newest: Command | None = None
+    chunked: Command | None = None
+    first_s, since_s, damage = math.inf, 0.0, ""
+    try:
+        for topic, received_ns, message in bag.messages(topics, (None, end_ns), on_progress):
+            if topic != executed:
+                reader.add(topic, received_ns, message)
+                continue
+            command = read_command(received_ns, message, bag.start_ns)
+            first_s = min(first_s, command.t_s)
+            if tick is None and command.t_s > bag.seconds(at_ns):
+                continue
+            if newest is None or command.source != newest.source or command.tick <= newest.tick:
+                since_s = command.t_s
+            newest = command
+            if tick is None:
+                found = [FoundCommand(command, since_s, chunked)]
+            elif command.tick == tick:
+                found.append(FoundCommand(command, since_s, chunked))
+            chunked = command if command.request else chunked
+    except BagError as error:
+        if not found:
+            raise
+        damage = str(error)
+    if not found:
+        raise _not_found(bag, tick, at_ns, first_s, newest)
+    if len(found) > 1:
+        times = ", ".join(f"{one.command.t_s:.3f}" for one in found)
+        raise BagError(
+            f"{bag.path}: --command: found control tick {tick} of several runs of the node, at {times} s, "
+            "expected one: name it by --at"
+        )
+    return replace(found[0], damage=damage)
+
+
+def _not_found(
+    bag: BagReader, tick: int | None, at_ns: int, first_s: float, newest: Command | None
+) -> BagError:
+    if math.isinf(first_s) and tick is None and at_ns + LATE_NS < bag.start_ns:
+        return BagError(
+            f"{bag.path}: --at: found {-bag.seconds(at_ns):.3f} s before the bag, expected a time in it"
+        )
+    if math.isinf(first_s):
+        return BagError(f"{bag.path}: found no control tick in the bag, expected one to explain")
+    if tick is None:
+        return BagError(
+            f"{bag.path}: --at: found no control tick by {bag.seconds(at_ns):.3f} s, "
+            f"expected {first_s:.3f} s or later"
+        )
+    last = newest.tick if newest else 0
+    return BagError(f"{bag.path}: --command: found no control tick {tick}; the bag's last one is {last}")
+
+
 BEFORE_NS = 3_000_000_000  # a request is sent, and recorded, within this time of its observation's capture
 AFTER_NS = 5_000_000_000  # what the chunk's last rows became
 FAR_S = 1.0  # a tick that is older than this at the instant asked for is not what happened then
@@ -136,35 +212,20 @@ def explain_motion(
         bag = robot.bag
         at_ns = parse_moment(at, bag.start_ns, "--at") if tick is None else 0
         reader = RunReader(robot)
-        found = find_command(
-            robot,
-            tick=tick,
-            at_ns=at_ns,
-            others=reader.state_topics,
-            on_other=reader.add,
-            on_progress=on_progress,
-        )
+        found = find_command(robot, reader, tick, at_ns, on_progress)
         if at_ns > bag.end_ns:
             late_s, end_s = bag.seconds(at_ns), bag.seconds(bag.end_ns)
             raise MomentError(f"{path}: --at: found {late_s:.3f} s, expected {end_s:.3f} s at most, its end")
         _read_around(bag, reader, found)
         silent_s = bag.seconds(at_ns) - found.command.t_s if tick is None else 0.0
         motion = _make_motion(robot, found, reader.run, request_log)
-        if silent_s > FAR_S:
-            motion = _explain_silence(motion, reader.run, silent_s)
-    return motion
-
-
-def _explain_silence(motion: Motion, run: Run, silent_s: float) -> Motion:
-    at_s = motion.command.t_s + silent_s
-    standing, watchdog = find_at(run.standings, at_s), find_at(run.watchdog, at_s)
-    silence = f"no control tick for {silent_s:.1f} s before the instant: this is the last one before it"
-    return replace(
-        motion,
-        reasons=(silence, *find_reasons(None, standing, watchdog)),
-        standing=standing,
-        watchdog=watchdog,
-    )
+        if silent_s <= FAR_S:
+            return motion
+        at_s = motion.command.t_s + silent_s
+        standing, watchdog = find_at(reader.run.standings, at_s), find_at(reader.run.watchdog, at_s)
+        silence = f"no control tick for {silent_s:.1f} s before the instant: this is the last one before it"
+        reasons = (silence, *find_reasons(None, standing, watchdog))
+        return replace(motion, reasons=reasons, standing=standing, watchdog=watchdog)
 
 
 def _read_around(bag: BagReader, reader: RunReader, found: FoundCommand) -> None:
@@ -177,7 +238,6 @@ def _read_around(bag: BagReader, reader: RunReader, found: FoundCommand) -> None
 
 
 def _make_motion(robot: RobotBag, found: FoundCommand, run: Run, request_log: Path | None) -> Motion:
-    """Return a command's motion from what was read around it."""
     bag, contract, command = robot.bag, robot.contract, found.command
     key = command.request
     request = run.requests.get(key) if key else None
@@ -237,9 +297,8 @@ def find_chunk_use(run: Run, command: Command, answer: RecordedChunk | None) -> 
     executed = run.rows.get(command.request) if command.request else None
     if executed is None or answer is None:
         return None
-    return ChunkUse(
-        len(answer.actions), executed.first, executed.last, executed.count, dropped=executed.first
-    )
+    first = min(executed)
+    return ChunkUse(len(answer.actions), first, max(executed), len(executed), dropped=first)
 
 
 def find_sensors(run: Run, request: Request | None) -> tuple[SensorArrival, ...]:

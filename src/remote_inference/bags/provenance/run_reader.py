@@ -9,6 +9,7 @@ its rows.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -25,7 +26,6 @@ from remote_inference.bags.provenance.motion import (
     WatchdogChange,
     find_at,
 )
-from remote_inference.bags.provenance.recorded_command import read_command
 from remote_inference.bags.storage.bag import OnProgress, Window, no_progress
 from remote_inference.bags.storage.bag_records import POLICY, BagError
 from remote_inference.bags.timeline.messages import (
@@ -40,9 +40,10 @@ from remote_inference.bags.timeline.messages import (
 from remote_inference.bags.timeline.robot_bag import RobotBag
 from remote_inference.base.contract.image_source import RAW, find_encoding
 from remote_inference.base.policy import fingerprint_of
-from remote_inference.base.wire import WireError
+from remote_inference.base.wire.arrays import WireError
 from remote_inference.base.wire.images.encodings import IMAGE_ENCODINGS
 from remote_inference.base.wire.images.images import ImageError
+from remote_inference.robot.command import CommandSource
 from remote_inference.robot.decisions import DecisionDecoder
 from remote_inference.robot.journal import Entry, time_of
 from remote_inference.robot.safety.state_machine import State
@@ -126,24 +127,11 @@ OnCommand = Callable[[Command], None]
 
 
 @dataclass
-class ExecutedRange:
-    """Actions of a chunk that were executed."""
-
-    first: int
-    last: int
-    count: int = 1
-
-    def add(self, row: int) -> None:
-        self.first, self.last = min(self.first, row), max(self.last, row)
-        self.count += 1
-
-
-@dataclass
 class Run:
     """What was read."""
 
     joint_names: tuple[str, ...] = ()
-    rows: dict[RequestKey, ExecutedRange] = field(default_factory=dict)
+    rows: dict[RequestKey, list[int]] = field(default_factory=dict)  # that were executed of a chunk
     requests: dict[RequestKey, Request] = field(default_factory=dict)
     answers: dict[RequestKey, RecordedChunk] = field(default_factory=dict)
     standings: list[RobotStatus] = field(default_factory=list)
@@ -165,6 +153,27 @@ class Run:
         """Return which policy a command names, and the node's server at its time."""
         standing = find_at(self.standings, command.t_s)
         return fingerprint_of(command.policy_version), standing.server if standing else ""
+
+
+def read_command(received_ns: int, message: Any, start_ns: int) -> Command:
+    source = int(message.source)
+    age_s = float(message.action_age_s)
+    return Command(
+        tick=int(message.tick),
+        t_s=(stamped_ns(received_ns, message) - start_ns) * 1e-9,
+        received_ns=received_ns,
+        source=name_of(CommandSource, source),
+        action=tuple(map(float, message.action)),
+        shadow=bool(message.shadow),
+        episode_id=int(message.episode_id),
+        interventions=tuple(message.interventions),
+        session_id=message.session_id if source == CommandSource.CHUNK else "",
+        seq_id=int(message.seq_id),
+        row=int(message.step_index),
+        age_ms=age_s * 1e3 if math.isfinite(age_s) else None,
+        policy_version=message.policy_version,
+        row_fraction=float(message.row_fraction),
+    )
 
 
 class RunReader:
@@ -274,11 +283,9 @@ class RunReader:
         command = read_command(received_ns, message, self._bag.start_ns)
         self.run.joint_names = self.run.joint_names or tuple(message.joint_names)
         if command.request is not None:
-            if command.request in self.run.rows:
-                if not command.row_fraction:
-                    self.run.rows[command.request].add(command.row)
-            else:
-                self.run.rows[command.request] = ExecutedRange(command.row, command.row)
+            rows = self.run.rows.setdefault(command.request, [])
+            if not (rows and command.row_fraction):
+                rows.append(command.row)
         on_command(command)
 
     def _add_observation(self, received_ns: int, message: Any, on_pictures: OnPictures) -> None:

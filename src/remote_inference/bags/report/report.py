@@ -19,7 +19,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from remote_inference.bags.report.run import draw_run, run_height_in
+from remote_inference.bags.report.run import Episode, draw_run, find_episodes, run_height_in
 from remote_inference.bags.report.style import (
     BLUE,
     DPI,
@@ -43,7 +43,7 @@ from remote_inference.bags.report.style import (
 )
 from remote_inference.bags.report.summary import UNKNOWN_UNIT, summarise
 from remote_inference.bags.timeline.robot_bag import Joint
-from remote_inference.bags.timeline.timeline import Episode, Executed, Timeline, find_episodes, intervals
+from remote_inference.bags.timeline.timeline import Executed, Timeline, intervals
 from remote_inference.base.errors import UserError
 from remote_inference.robot.command import CommandSource
 
@@ -51,17 +51,15 @@ COLUMNS = 2
 _MAX_MARKED_BOUNDARIES = 150  # in a panel; more would run together
 _MARGIN_S = 0.5  # drawn beyond the window, so that lines run to its edges
 # Of the lines of commands: by the node alone, by a person through it, in shadow mode.
-_LABELS = ("commanded", "commanded by a person", "would be commanded (shadow)")
-_LOOKS: tuple[dict[str, Any], ...] = (
-    {"color": BLUE, "linewidth": 1.0},
-    {"color": PURPLE, "linewidth": 1.4},
-    {"color": BLUE, "linewidth": 1.0, "linestyle": "--"},
-)
+_LOOKS: Mapping[str, dict[str, Any]] = {
+    "commanded": {"color": BLUE, "linewidth": 1.0},
+    "commanded by a person": {"color": PURPLE, "linewidth": 1.4},
+    "would be commanded (shadow)": {"color": BLUE, "linewidth": 1.0, "linestyle": "--"},
+}
 _NEAR = 0.15  # share of the range of values within which a limit beyond the range is shown
 
 
 def joint_rows(timeline: Timeline) -> int:
-    """Return how many rows of panels the joints fill."""
     return max(1, math.ceil(len(timeline.joints) / COLUMNS))
 
 
@@ -82,6 +80,9 @@ def draw_joints(
     ticks = (executed.t_s >= begin - _MARGIN_S) & (executed.t_s <= end + _MARGIN_S)
     held = intervals(executed.t_s[ticks], ~executed.commanded[ticks], end)
     troubled = [e for e in episodes if e.trouble and e.begin_s < end and e.end_s > begin]
+    kinds = _kinds(executed)
+    # With the tick after each run of ticks, to which the run's last step is drawn.
+    drawn = [(mask | np.concatenate([[False], mask[:-1]]))[ticks] for mask in kinds]
     named = False
     for i, joint in enumerate(timeline.joints):
         axes = figure.add_subplot(grid[i // COLUMNS, i % COLUMNS])
@@ -92,8 +93,7 @@ def draw_joints(
                 boundaries, 0, 1, color=GREY, linewidth=0.5, alpha=0.7, transform=axes.get_xaxis_transform()
             )
         _draw_measured(axes, joint, begin, end)
-        for mask, look in zip(_kinds(executed), _LOOKS, strict=True):
-            shown = _until_next(mask)[ticks]
+        for shown, look in zip(drawn, _LOOKS.values(), strict=True):
             values = np.where(shown, executed.action[ticks, i], np.nan)
             axes.step(executed.t_s[ticks], values, where="post", zorder=3, **look)
         axes.set_xlim(begin, end)
@@ -112,8 +112,8 @@ def draw_joints(
         axes = figure.add_subplot(grid[0, :])
         axes.set_axis_off()
         say(axes, "no joint is named in the bag: nothing was commanded, and no joint state recorded")
-    kinds = [bool((mask & executed.commanded)[ticks].any()) for mask in _kinds(executed)]
-    return [*_lines(kinds), *_handles(len(boundaries), marked, bool(held), bool(troubled), named)]
+    seen = [bool((mask & executed.commanded)[ticks].any()) for mask in kinds]
+    return _handles(seen, len(boundaries), held=bool(held), troubled=bool(troubled), limits=named)
 
 
 def _kinds(executed: Executed) -> tuple[NDArray[np.bool_], ...]:
@@ -122,30 +122,19 @@ def _kinds(executed: Executed) -> tuple[NDArray[np.bool_], ...]:
     return ~human & ~executed.shadow, human & ~executed.shadow, executed.shadow
 
 
-def _until_next(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the mask with the sample after each run, to which the run's last step is drawn."""
-    return np.asarray(mask | np.concatenate([[False], mask[:-1]]), bool)
-
-
-def _lines(kinds: Sequence[bool]) -> list[Handle]:
-    """Return the entries of the lines: of the kinds of commands in view, and of the measurements."""
-    seen = kinds if any(kinds) else (True, False, False)
-    lines: list[Handle] = [
-        Line2D([], [], label=label, **{**look, "linewidth": 1.2})
-        for is_seen, label, look in zip(seen, _LABELS, _LOOKS, strict=True)
-        if is_seen
-    ]
-    return [*lines, Line2D([], [], color=ORANGE, linewidth=2.2, label="measured")]
-
-
-def _handles(boundaries: int, marked: bool, held: bool, troubled: bool, limits: bool) -> list[Handle]:
+def _handles(seen: list[bool], boundaries: int, *, held: bool, troubled: bool, limits: bool) -> list[Handle]:
+    """Return the legend's entries. seen: which of _LOOKS are in view; without any, the first is shown."""
+    marked = boundaries <= _MAX_MARKED_BOUNDARIES
     chunks = "a new chunk begins" if marked else f"{boundaries} chunks begin, too many to mark"
-    handles: tuple[tuple[bool, Handle], ...] = (
+    lines = [Line2D([], [], label=label, **{**look, "linewidth": 1.2}) for label, look in _LOOKS.items()]
+    handles: list[tuple[bool, Handle]] = [
+        *zip(seen if any(seen) else (True, False, False), lines, strict=True),
+        (True, Line2D([], [], color=ORANGE, linewidth=2.2, label="measured")),
         (boundaries > 0, Line2D([], [], color=GREY, linewidth=0.8 if marked else 0.0, label=chunks)),
         (limits, Line2D([], [], color=VERMILLION, linewidth=1.0, linestyle="--", label="limit")),
         (held, Patch(color=LIGHT, label="nothing commanded")),
         (troubled, Patch(color=TROUBLE, label="episode in trouble, named below")),
-    )
+    ]
     return [handle for is_shown, handle in handles if is_shown]
 
 

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -39,12 +40,45 @@ from remote_inference.bags.report.style import (
     style,
 )
 from remote_inference.bags.timeline.robot_bag import FloatArray
-from remote_inference.bags.timeline.timeline import Episode, Timeline
+from remote_inference.bags.timeline.timeline import WITHOUT_ACTIONS, Timeline
 
 _LATENCY_IN, _AGE_IN, _GUARD_ROW_IN, _STATES_IN, _GAP_IN = 1.6, 1.1, 0.2, 0.6, 0.42
 _MOST_DRAWN = 6_000  # values of a panel: four to a pixel
 _CROWD = 60  # number of episodes that leaves no room for names
 _CHARACTER_IN = 0.068  # width of a character of the episodes' names
+
+
+# The episodes of a run and their outcomes, as far as they are known.
+# A bag does not say whether an episode reached its goal: the caller may say so. A bag does say whether the
+# robot was without actions when the episode ended.
+@dataclass(frozen=True)
+class Episode:
+    """One attempt, from its first control tick to the next episode's or the end of the bag."""
+
+    episode_id: int
+    begin_s: float
+    end_s: float
+    trouble: str  # the failure in a word or two; empty when no failure is known
+
+
+def find_episodes(timeline: Timeline, outcomes: Mapping[int, bool] | None = None) -> tuple[Episode, ...]:
+    """Return a run's episodes in order; `outcomes` says by episode_id which ones succeeded."""
+    executed, states = timeline.executed, timeline.states
+    if not len(executed.t_s):
+        return ()
+    begins = np.flatnonzero(np.diff(executed.episode_id, prepend=executed.episode_id[0] - 1))
+    ends_s = [*executed.t_s[begins[1:]], max(timeline.duration_s, executed.t_s[-1])]
+    episodes = []
+    for row, end_s in zip(begins, ends_s, strict=True):
+        known = int(np.searchsorted(states.t_s, end_s)) - 1
+        last_state = states.state[known] if known >= 0 else ""
+        episode_id = int(executed.episode_id[row])
+        success = (outcomes or {}).get(episode_id)
+        trouble = "failed" if success is False else ""
+        if success is None and last_state in WITHOUT_ACTIONS:
+            trouble = f"ended {last_state}"
+        episodes.append(Episode(episode_id, float(executed.t_s[row]), float(end_s), trouble))
+    return tuple(episodes)
 
 
 def run_height_in(timeline: Timeline) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ def summarise(timeline: Timeline) -> dict[str, Any]:
         "age_s": _statistics(executed.age_s[np.isfinite(executed.age_s)], median=50, p95=95, max=100),
         "states": [{"state": name, "seconds": seconds} for name, seconds in state_s.items()],
         "paused_s": float((until - states.t_s)[states.paused].sum()),
-        "pauses": [asdict(pause) for pause in _find_pauses(states, until)],
+        "pauses": _find_pauses(states, until),
         "watchdog_stops": [asdict(stop) for stop in timeline.watchdog_stops],
         "longest_hold": _longest_hold(timeline),
         "shadow": _shadow(timeline),
@@ -89,28 +89,19 @@ def _ends_of_states(timeline: Timeline) -> FloatArray:
     return np.append(t_s[1:], timeline.duration_s)[: len(t_s)]
 
 
-@dataclass(frozen=True)
-class Pause:
-    """A time in which the robot was paused for one cause."""
-
-    begin_s: float
-    seconds: float
-    cause: str
-
-
-def _find_pauses(states: States, until: FloatArray) -> list[Pause]:
-    """Return the pauses in order. until [s]: as of `_ends_of_states`."""
-    pauses: list[Pause] = []
+def _find_pauses(states: States, until: FloatArray) -> list[dict[str, Any]]:
+    """Return the pauses in order, each for one cause. until [s]: as of `_ends_of_states`."""
+    pauses: list[dict[str, Any]] = []
     end_s = None
     for begin_s, ends_s, paused, cause in zip(
         states.t_s.tolist(), until.tolist(), states.paused.tolist(), states.pause_cause, strict=True
     ):
         if not paused:
             continue
-        if pauses and begin_s == end_s and pauses[-1].cause == cause:
-            pauses[-1] = replace(pauses[-1], seconds=ends_s - pauses[-1].begin_s)
+        if pauses and begin_s == end_s and pauses[-1]["cause"] == cause:
+            pauses[-1]["seconds"] = ends_s - pauses[-1]["begin_s"]
         else:
-            pauses.append(Pause(begin_s, ends_s - begin_s, cause))
+            pauses.append({"begin_s": begin_s, "seconds": ends_s - begin_s, "cause": cause})
         end_s = ends_s
     return pauses
 
@@ -183,12 +174,10 @@ def describe(namespace: str, numbers: Mapping[str, Any]) -> list[str]:
         line
         for sentence in (
             f"{namespace}, {numbers['duration_s']:.1f} s: {_describe_commands(numbers)}.",
-            *_describe_ages(numbers),
-            *_describe_requests(numbers),
+            *_describe_latency(numbers),
             *_describe_interventions(numbers),
             *_describe_hold(numbers),
             *_describe_states(numbers),
-            *_describe_clock(numbers),
         )
         for line in textwrap.wrap(sentence, WIDTH, subsequent_indent="  ")
     ]
@@ -212,17 +201,13 @@ def _describe_commands(numbers: Mapping[str, Any]) -> str:
     return f"of {_count(ticks, 'control tick')}, {counted.replace(' ', ' commanded ', 1)}{aside}"
 
 
-def _describe_ages(numbers: Mapping[str, Any]) -> Iterator[str]:
-    age = numbers["age_s"]
+def _describe_latency(numbers: Mapping[str, Any]) -> Iterator[str]:
+    age, latency, unanswered = numbers["age_s"], numbers["latency_ms"], numbers["requests_unanswered"]
     if age["n"]:
         yield (
             f"The observation behind an action was {age['median']:.2f} s old in the median, "
             f"{age['p95']:.2f} s at p95, {age['max']:.2f} s at most."
         )
-
-
-def _describe_requests(numbers: Mapping[str, Any]) -> Iterator[str]:
-    latency, unanswered = numbers["latency_ms"], numbers["requests_unanswered"]
     took = "; an answer took {p50:.0f} ms in the median, {p95:.0f} ms at p95, {p99:.0f} ms at p99"
     took = took.format_map(latency) if latency["n"] else ""
     yield f"{_count(numbers['requests'], 'request')}, {unanswered or 'none'} unanswered{took}."
@@ -266,9 +251,6 @@ def _describe_states(numbers: Mapping[str, Any]) -> Iterator[str]:
                 f"It was paused for {pause['seconds']:.1f} s from {pause['begin_s']:.1f} s on: "
                 f"{pause['cause']}."
             )
-
-
-def _describe_clock(numbers: Mapping[str, Any]) -> Iterator[str]:
     for jump in numbers["clock_jumps"]:
         yield (
             f"The recorder's clock was set by {jump['jump_s']:+.3f} s at {jump['t_s']:.1f} s; "

@@ -56,7 +56,13 @@ class BagReader(AbstractContextManager["BagReader"]):
         self.path = path
         with _reading(path):
             self._reader = _open_reader(path)
-            self._decoder, self._unreadable = _make_decoder(self._reader.connections)
+            definitions: list[tuple[str, Definition]] = [
+                (c.topic, (c.msgtype, c.msgdef.data, c.msgdef.format == MessageDefinitionFormat.IDL))
+                for c in self._reader.connections
+            ]
+            self._decoder, unreadable = _decoder_of(tuple(one for _, one in definitions))
+            # Why the messages of some topics cannot be read.
+            self._unreadable = {topic: unreadable[one] for topic, one in definitions if one in unreadable}
             self.topics = {
                 c.topic: BagTopic(c.topic, c.msgtype, tuple(getattr(c.ext, "offered_qos_profiles", ())))
                 for c in self._reader.connections
@@ -200,16 +206,6 @@ def _require_shallow(metadata: Path) -> None:
 def _contract(custom_data: Mapping[str, Any]) -> str:
     quoted = str(custom_data.get(QUOTED_CONTRACT_KEY, ""))
     return str(custom_data.get(CONTRACT_KEY, "")) or unquote(quoted)
-
-
-def _make_decoder(connections: Collection[Connection]) -> tuple[MessageDecoder, dict[str, str]]:
-    """Return a decoder of a bag's types, and why some topics' types cannot be read."""
-    found = [
-        (one.topic, (one.msgtype, one.msgdef.data, one.msgdef.format == MessageDefinitionFormat.IDL))
-        for one in connections
-    ]
-    decoder, unreadable = _decoder_of(tuple(definition for _, definition in found))
-    return decoder, {topic: unreadable[one] for topic, one in found if one in unreadable}
 
 
 @lru_cache(maxsize=16)  # making it is most of opening a bag, and the next bag has the same types

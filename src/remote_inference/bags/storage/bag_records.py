@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import yaml
@@ -123,29 +124,18 @@ class BagTopic:
 
     def qos_document(self) -> list[dict[str, Any]]:
         """Return the offered QoS as the metadata of a bag holds them."""
-        return [_qos_document(qos) for qos in self.offered_qos]
+        return [{name: _plain(value) for name, value in qos._asdict().items()} for qos in self.offered_qos]
 
     def qos_text(self) -> str:
         """Return the offered QoS as a channel of an MCAP file holds them."""
         return yaml.safe_dump(self.qos_document(), sort_keys=False).strip() if self.offered_qos else ""
 
 
-def _qos_document(qos: Qos) -> dict[str, Any]:
-    return {
-        "history": qos.history.name.lower(),
-        "depth": qos.depth,
-        "reliability": qos.reliability.name.lower(),
-        "durability": qos.durability.name.lower(),
-        "deadline": _span(qos.deadline),
-        "lifespan": _span(qos.lifespan),
-        "liveliness": qos.liveliness.name.lower(),
-        "liveliness_lease_duration": _span(qos.liveliness_lease_duration),
-        "avoid_ros_namespace_conventions": qos.avoid_ros_namespace_conventions,
-    }
-
-
-def _span(time: QosTime) -> dict[str, int]:
-    return {"sec": time.sec, "nsec": time.nsec}
+def _plain(value: Any) -> Any:
+    """Return a field of a QoS as YAML can hold it."""
+    if isinstance(value, QosTime):
+        return value._asdict()
+    return value.name.lower() if isinstance(value, Enum) else value
 
 
 @dataclass(frozen=True)

@@ -54,40 +54,28 @@ class BagLimits:
         return is_large or (bool(self.max_split_duration_s) and duration_s >= self.max_split_duration_s)
 
 
-def free_bytes(folder: Path) -> int:
-    return shutil.disk_usage(folder).free
+def make_room(path: Path, limits: BagLimits, used: int, growth: int, drop_oldest: Callable[[], int]) -> None:
+    """Drop finished files until the bag may grow.
 
+    used: bytes on the disk. growth: bytes about to be written. drop_oldest: drops one file and returns its
+    bytes, 0 when there is none left.
 
-class DiskBudget:
-    """Keeps a bag within its limits."""
+    Raises DiskBudgetError when nothing can or may be dropped.
+    """
 
-    def __init__(self, path: Path, limits: BagLimits, free: Callable[[Path], int] = free_bytes) -> None:
-        self._path = path
-        self._limits = limits
-        self._free = free
-
-    def make_room(self, used: int, growth: int, drop_oldest: Callable[[], int]) -> None:
-        """Drop finished files until the bag may grow.
-
-        used: bytes on the disk. growth: bytes about to be written. drop_oldest: drops one file and returns
-        its bytes, 0 when there is none left.
-
-        Raises DiskBudgetError when nothing can or may be dropped.
-        """
-        limits = self._limits
-        while limits.max_bytes and used + growth > limits.max_bytes:
-            used -= self._drop(drop_oldest, f"the bag has reached max_bytes, {limits.max_bytes} bytes")
-        free = self._free(self._path) - growth
-        while limits.min_free_bytes and free < limits.min_free_bytes:
-            left = f"{max(free, 0)} bytes would stay free on the disk"
-            # Counted, not measured again: a file that somebody reads is freed when he has closed it.
-            free += self._drop(drop_oldest, f"{left}, fewer than min_free_bytes, {limits.min_free_bytes}")
-
-    def _drop(self, drop_oldest: Callable[[], int], reason: str) -> int:
-        freed = drop_oldest() if self._limits.when_full == "drop_oldest" else 0
+    def drop(reason: str) -> int:
+        freed = drop_oldest() if limits.when_full == "drop_oldest" else 0
         if not freed:
-            raise DiskBudgetError(f"{self._path}: {reason}")
+            raise DiskBudgetError(f"{path}: {reason}")
         return freed
+
+    while limits.max_bytes and used + growth > limits.max_bytes:
+        used -= drop(f"the bag has reached max_bytes, {limits.max_bytes} bytes")
+    free = shutil.disk_usage(path).free - growth
+    while limits.min_free_bytes and free < limits.min_free_bytes:
+        left = f"{max(free, 0)} bytes would stay free on the disk"
+        # Counted, not measured again: a file that somebody reads is freed when he has closed it.
+        free += drop(f"{left}, fewer than min_free_bytes, {limits.min_free_bytes}")
 
 
 class BagWriter(AbstractContextManager["BagWriter"]):
@@ -113,7 +101,6 @@ class BagWriter(AbstractContextManager["BagWriter"]):
         self.dropped: list[str] = []  # names of the splits that the disk budget has cost
         self._channels: dict[str, Channel] = {}
         self._limits = limits
-        self._budget = DiskBudget(path, limits)
         self._custom_data = {records.CONTRACT_KEY: contract} if contract else {}
         self._bag_id = uuid.uuid4().hex
         self._chain = DigestChain()
@@ -270,7 +257,7 @@ class BagWriter(AbstractContextManager["BagWriter"]):
         used = sum(size for _, size in self._finished) + split.bytes_written
         # One more chunk must fit: that is what waits when the bag is finished later.
         growth = split.bytes_expected - split.bytes_written + split.headroom
-        self._budget.make_room(used, growth, self._drop_oldest)
+        make_room(self.path, self._limits, used, growth, self._drop_oldest)
 
     def _drop_oldest(self) -> int:
         if not self._finished:

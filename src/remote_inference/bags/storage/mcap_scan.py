@@ -119,11 +119,8 @@ class _Scan:
             yield Damage(0, "the file is empty", is_end=True)
             return
         if (magic := self._file.read(len(MAGIC))) != MAGIC:
-            reason = (
-                "cut off in its first bytes"
-                if MAGIC.startswith(magic)
-                else "no MCAP file: it begins otherwise"
-            )
+            is_cut = MAGIC.startswith(magic)
+            reason = "cut off in its first bytes" if is_cut else "no MCAP file: it begins otherwise"
             yield Damage(0, reason, is_end=True)
             return
         self._read_summary()

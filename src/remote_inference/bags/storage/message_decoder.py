@@ -46,12 +46,14 @@ def _installed_text(msgtype: str) -> str:
 
 def _nested_types(text: str, msgtype: str) -> list[str]:
     _, fields = get_types_from_msg(text, msgtype)[msgtype]
-    # A field is (kind, value). Of an array or a sequence, value is (element, length); element is a field.
-    elements: list[Any] = [
-        value[0] if kind in {Nodetype.ARRAY, Nodetype.SEQUENCE} else (kind, value)
-        for _, (kind, value) in fields
-    ]
+    elements = [_element(field) for _, field in fields]
     return [value for kind, value in elements if kind == Nodetype.NAME]
+
+
+def _element(field: Any) -> Any:
+    """Return the field of which an array or a sequence has several; any other field as it is."""
+    kind, value = field  # of an array or a sequence, value is (element, length)
+    return value[0] if kind in {Nodetype.ARRAY, Nodetype.SEQUENCE} else field
 
 
 def _spell(field: Any) -> str:
@@ -112,11 +114,11 @@ class MessageDecoder:
     def _fields(self, msgtype: str, prefix: str = "") -> dict[str, str]:
         """Return the fields of a declared type and of the types in it, spelt as in a definition."""
         fields: dict[str, str] = {}
-        for name, (kind, value) in self._store.fielddefs[msgtype][1]:
-            fields[f"{prefix}{name}"] = _spell((kind, value))
-            element: Any = value[0] if kind in {Nodetype.ARRAY, Nodetype.SEQUENCE} else (kind, value)
-            if element[0] == Nodetype.NAME:
-                fields |= self._fields(element[1], f"{prefix}{name}.")
+        for name, field in self._store.fielddefs[msgtype][1]:
+            fields[f"{prefix}{name}"] = _spell(field)
+            kind, value = _element(field)
+            if kind == Nodetype.NAME:
+                fields |= self._fields(value, f"{prefix}{name}.")
         return fields
 
     def type_hash(self, msgtype: str) -> str:

@@ -100,9 +100,35 @@ class AppendOnlyFile:
                 os.close(file)
 
 
+_NEVER = 1 << 62  # bytes: the library ends no chunk by itself, because each one needs its link
+
+
+class McapFile:
+    """A new MCAP file whose chunks are compressed with zstd. After a failed write it can only be abandoned.
+
+    Raises OSError. Not thread-safe.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._output = AppendOnlyFile(path)
+        self._writer = Writer(cast("IO[bytes]", self._output), _NEVER, CompressionType.ZSTD)
+        self._writer.start("ros2", f"remote_inference {__version__}")
+
+    def add_record(self, name: str, values: Mapping[str, str]) -> None:
+        self._writer.add_metadata(name, dict(values))
+
+    def close(self) -> None:
+        """Write the index and hand the file to the disk."""
+        self._writer.finish()
+        self._output.close()
+
+    def abandon(self) -> None:
+        """Close the file as it is; nothing after `close`."""
+        self._output.close(sync=False)
+
+
 CHUNK_BYTES = 1 << 20  # of messages, uncompressed: a chunk is what a killed recorder loses ...
 CHUNK_PERIOD_NS = 10**9  # ... and it holds at most the messages of this time
-_NEVER = 1 << 62  # bytes: the library ends no chunk by itself, because each one needs its link
 
 
 @dataclass(frozen=True)
@@ -129,23 +155,21 @@ def channel_digest(topic: str, msgtype: str, encoding: str, definition: str | by
     return digest_texts(topic, msgtype, encoding, definition)
 
 
-class SplitFile:
-    """Writes one MCAP file. After a failed write it can only be abandoned. Not thread-safe.
+class SplitFile(McapFile):
+    """Writes one MCAP file of a bag.
 
     Every whole chunk is in the file when `end_chunk` returns, so that a killed process costs the last one
-    only. Raises OSError.
+    only.
     """
 
-    def __init__(self, path: Path, chain: DigestChain, total: int = 0) -> None:
+    def __init__(self, path: Path, chain: DigestChain, total: int) -> None:
         """total: messages in the bag's splits before."""
+        super().__init__(path)
         self.path = path
         self.counts: Counter[str] = Counter()  # messages by topic
         self.start_ns = self.end_ns = 0  # reception of the first and of the last message, by time
         self._total = total
         self._chain = chain
-        self._output = AppendOnlyFile(path)
-        self._writer = Writer(cast("IO[bytes]", self._output), _NEVER, CompressionType.ZSTD)
-        self._writer.start("ros2", f"remote_inference {__version__}")
         self._schemas: dict[str, int] = {}
         self._channels: dict[str, tuple[int, bytes]] = {}  # id and digest by topic
         self._index_bytes = 0  # written at the file's end
@@ -156,7 +180,6 @@ class SplitFile:
 
     @property
     def bytes_written(self) -> int:
-        """Bytes in the file so far."""
         return self._output.offset
 
     @property
@@ -166,7 +189,6 @@ class SplitFile:
 
     @property
     def has_open_chunk(self) -> bool:
-        """Whether messages wait for the end of their chunk."""
         return self._chunk_bytes > 0
 
     @property
@@ -218,7 +240,7 @@ class SplitFile:
             self.end_chunk()
             self._chain.add_record(name, values)
             self._is_linked = False
-        self._writer.add_metadata(name, dict(values))
+        super().add_record(name, values)
         self._index_bytes += 64
 
     def end_chunk(self) -> None:
@@ -234,10 +256,5 @@ class SplitFile:
         self.add_record(LINK, link.values())
 
     def close(self) -> None:
-        """End the chunk, write the index and hand the file to the disk."""
         self.end_chunk()
-        self._writer.finish()
-        self._output.close()
-
-    def abandon(self) -> None:
-        self._output.close(sync=False)
+        super().close()

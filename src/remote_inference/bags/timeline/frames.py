@@ -24,34 +24,28 @@ class FramesError(UserError):
 
 
 def draw_film_strip(
-    timeline: Timeline,
-    path: Path,
-    camera_index: int = 0,
-    count: int = 8,
-    window_s: tuple[float, float] | None = None,
+    timeline: Timeline, path: Path, count: int = 8, window_s: tuple[float, float] | None = None
 ) -> None:
     """Draw `count` frames, evenly spaced over one episode or over a part of it, to a PNG file.
 
     The episode is that of the first image in `window_s` (begin, end) [s]; without a window, in the bag.
     A second row shows the same moments by the next camera, if there is one.
 
-    Raises FramesError when `camera_index` has no image in the window.
+    Raises FramesError when the first camera has no image in the window.
     """
     begin, end = window_s or (0.0, timeline.duration_s)
     inside = [f for f in timeline.frames if begin <= f.t_s <= end]
-    first_row = [f for f in inside if f.camera == camera_index]
+    first_row = [f for f in inside if f.camera == 0]
     if not first_row:
         cameras = sorted({f.camera for f in timeline.frames})
         raise FramesError(
-            f"{timeline.namespace}: camera {camera_index} has no JPEG image from {begin:.2f} to {end:.2f} s; "
+            f"{timeline.namespace}: camera 0 has no JPEG image from {begin:.2f} to {end:.2f} s; "
             f"cameras with images in the bag: {', '.join(map(str, cameras)) or 'none'}"
         )
     episode = first_row[0].episode_id
-    rows = [[f for f in first_row if f.episode_id == episode]]
-    others = [f for f in inside if f.camera != camera_index and f.episode_id == episode]
-    if others:
-        second = min(f.camera for f in others)
-        rows.append([f for f in others if f.camera == second])
+    shown = [f for f in inside if f.episode_id == episode]
+    cameras = sorted({f.camera for f in shown})[:2]
+    rows = [[f for f in shown if f.camera == camera] for camera in cameras]
     moments = np.linspace(rows[0][0].t_s, rows[0][-1].t_s, count)
     _compose([_nearest(row, moments) for row in rows]).save(path)
 

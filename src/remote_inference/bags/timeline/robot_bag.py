@@ -24,7 +24,7 @@ from remote_inference.base.contract.contract import Contract, parse_contract
 from remote_inference.base.contract.image_source import ImageSource
 from remote_inference.base.contract.state_source import JOINT_STATE, StateSource
 from remote_inference.base.exchange import in_namespace
-from remote_inference.base.wire import SensorError, WireError
+from remote_inference.base.wire.arrays import SensorError, WireError
 from remote_inference.base.wire.sensors.state_readers import StateReader, make_state_reader
 
 FloatArray = NDArray[np.float64]
@@ -118,10 +118,6 @@ def open_robot(
 
 
 def _find_namespace(bag: BagReader, wanted: str | None) -> str:
-    """Return the robot's namespace without a slash at its end, "" for the root.
-
-    Raises BagError when there is no such robot, or several and none is wanted.
-    """
     present = robots(bag.topics)
     listed = ", ".join(name or "/" for name in present) or "none"
     if wanted is None:
@@ -250,9 +246,6 @@ class Joint:
     limit: JointLimit | None = None  # None without a contract
 
 
-_NO_RECORDS = JointColumns()
-
-
 def find_joints(
     names: Sequence[str],
     records: Mapping[str, JointColumns],
@@ -294,7 +287,7 @@ def _by_contract(name: str, records: Mapping[str, JointColumns], namespace: str,
     source, place = named[0]
     joint = source.joints[place] if source.is_joints else source.entries[place]
     topic = in_namespace(namespace, source.topic)
-    return Joint(name, topic, *records.get(topic, _NO_RECORDS).series(joint), unit, limit)
+    return Joint(name, topic, *records.get(topic, JointColumns()).series(joint), unit, limit)
 
 
 def _of_one_sign(parts: Sequence[Joint], t_s: FloatArray, commanded: FloatArray) -> dict[str, Joint]:

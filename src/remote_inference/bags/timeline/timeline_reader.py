@@ -8,7 +8,7 @@ import io
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,6 @@ from PIL import Image, UnidentifiedImageError
 
 from remote_inference.bags.storage.bag import BagReader, OnProgress, no_progress
 from remote_inference.bags.storage.bag_records import CLOCK, BagError
-from remote_inference.bags.timeline.columns import (
-    ClampColumns,
-    CycleColumns,
-    ExecutedColumns,
-    StateColumns,
-    WatchdogStops,
-)
 from remote_inference.bags.timeline.robot_bag import (
     JointColumns,
     RecordReader,
@@ -32,7 +25,17 @@ from remote_inference.bags.timeline.robot_bag import (
     find_joints,
     open_robot,
 )
-from remote_inference.bags.timeline.timeline import ClockJump, Frame, Timeline
+from remote_inference.bags.timeline.timeline import (
+    INT64_MAX,
+    ClampColumns,
+    ClockJump,
+    CycleColumns,
+    ExecutedColumns,
+    Frame,
+    StateColumns,
+    Timeline,
+    WatchdogStops,
+)
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.image_source import COMPRESSED_IMAGE, find_encoding
 from remote_inference.base.policy import Float32Array
@@ -61,22 +64,18 @@ def read_commands(robot: RobotBag, on_progress: OnProgress = no_progress) -> Rec
     """
     contract, path = robot.require_contract(), robot.bag.path
     names, longest_wait = contract.actions.names, round(LONGEST_WAIT_S * contract.fps)  # in ticks
-    rows, last, last_tick = array("f"), array("f"), 0  # the last command, and its tick
-    held = left_out = 0
+    actions, ticks = array("f"), array("q")
     for _, _, message in robot.bag.messages([robot.topic("executed")], on_progress=on_progress):
-        if not len(message.action) or message.shadow:
-            continue
-        action, tick = _read_action(message, names, path), int(message.tick)
-        silent = max(0, tick - last_tick - 1) if rows else 0  # a restarted node's tick falls back
-        kept = min(silent, longest_wait)
-        held += kept
-        left_out += silent - kept
-        rows.extend(last * kept)
-        last, last_tick = array("f", action.tolist()), tick
-        rows.extend(last)
-    if not rows:
+        if len(message.action) and not message.shadow:
+            actions.frombytes(_read_action(message, names, path).tobytes())
+            ticks.append(min(int(message.tick), INT64_MAX))
+    if not ticks:
         raise BagError(f"{path}: found no executed action, expected commands to repeat")
-    return RecordedRows(np.array(rows, np.float32).reshape(-1, len(names)), held, left_out)
+    silent = np.maximum(np.diff(np.array(ticks)) - 1, 0)  # behind each but the last; a restart falls back
+    kept = np.minimum(silent, longest_wait)
+    rows = np.array(actions, np.float32).reshape(-1, len(names))
+    repeated = np.repeat(rows, np.append(kept, 0) + 1, axis=0)
+    return RecordedRows(repeated, int(kept.sum()), int((silent - kept).sum()))
 
 
 def _read_action(message: Any, expected: tuple[str, ...], path: Path) -> Float32Array:
@@ -96,20 +95,7 @@ def _read_action(message: Any, expected: tuple[str, ...], path: Path) -> Float32
 _QUALITY = 90  # of a picture that came in another encoding
 
 
-@dataclass(frozen=True)
-class ObservedImage:
-    """A JPEG image as recorded; the image of a camera topic names neither camera nor episode."""
-
-    t_s: float
-    name: str  # frame_id
-    jpeg: bytes
-    camera: int | None = None
-    episode_id: int | None = None
-
-
-def recorded_images(
-    t_s: float, image: Any, camera: int | None = None, episode_id: int | None = None
-) -> Iterator[ObservedImage]:
+def recorded_images(t_s: float, image: Any, camera: int = -1, episode_id: int = -1) -> Iterator[Frame]:
     """Yield a CompressedImage if it is colour, as JPEG. camera, episode_id: of an observation's."""
     jpeg = image.data.tobytes()
     encoding = find_encoding(image.format)
@@ -120,29 +106,28 @@ def recorded_images(
             return
     try:
         with Image.open(io.BytesIO(jpeg), formats=["JPEG"]):
-            yield ObservedImage(t_s, image.header.frame_id, jpeg, camera, episode_id)
+            yield Frame(t_s, image.header.frame_id, jpeg, camera, episode_id)
     except (UnidentifiedImageError, OSError, Image.DecompressionBombError):
         return
 
 
 def make_frames(
-    images: Sequence[ObservedImage], tick_t_s: NDArray[np.float64], episode_id: NDArray[np.int64]
+    images: Sequence[Frame], tick_t_s: NDArray[np.float64], episode_id: NDArray[np.int64]
 ) -> tuple[Frame, ...]:
     """Return the images in order of time.
 
     The images of a camera topic, which is denser, join those of the observations' camera with the same
     frame_id. Their episode is that of the last tick.
     """
-    cameras = {image.name: image.camera for image in images if image.camera is not None and image.name}
+    cameras = {image.name: image.camera for image in images if image.camera >= 0 and image.name}
     frames: list[Frame] = []
     for image in images:
-        if image.camera is not None and image.episode_id is not None:
-            frames.append(Frame(image.t_s, image.episode_id, image.camera, image.name, image.jpeg))
+        if image.camera >= 0:
+            frames.append(image)
             continue
         tick = int(np.searchsorted(tick_t_s, image.t_s, side="right")) - 1
-        camera = cameras.get(image.name)
-        if camera is not None and tick >= 0:
-            frames.append(Frame(image.t_s, int(episode_id[tick]), camera, image.name, image.jpeg))
+        if image.name in cameras and tick >= 0:
+            frames.append(replace(image, camera=cameras[image.name], episode_id=int(episode_id[tick])))
     return tuple(sorted(frames, key=lambda frame: frame.t_s))
 
 
@@ -185,7 +170,7 @@ class _Reader:
             and topic.msgtype == COMPRESSED_IMAGE
             and topic.name.startswith(f"{robot.namespace}/")
         ]
-        self._images: list[ObservedImage] = []
+        self._images: list[Frame] = []
         self._append = {
             robot.topic("executed"): self._append_executed,
             robot.topic("state"): self._states.append,
@@ -229,7 +214,7 @@ class _Reader:
 
     def _append_chunk(self, t_s: float, message: Any) -> None:
         self._cycles.append_chunk(t_s, message)
-        self._clamps.append_chunk(self._bag.start_ns + round(t_s * 1e9), message)
+        self._clamps.append_chunk(message)
 
     def _append_request(self, t_s: float, message: Any) -> None:
         if self._with_frames:

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from types import TracebackType
 from typing import Any
 
 from typing_extensions import Self
@@ -19,14 +18,10 @@ from remote_inference.base.clients.operator_client import OperatorClient, Operat
 from remote_inference.base.errors import UserError
 from remote_inference.base.exchange import Chunk, SessionKind, SessionOffer, SessionReply, StatusReply
 from remote_inference.base.nodes.graph import full_name
-from remote_inference.base.wire import (
-    WireError,
-    chunk_from_bytes,
-    offer_to_request,
-    reply_from_response,
-    status_from_response,
-)
+from remote_inference.base.wire.arrays import WireError
+from remote_inference.base.wire.chunk import chunk_from_bytes
 from remote_inference.base.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
+from remote_inference.base.wire.session import offer_to_request, reply_from_response, status_from_response
 from remote_inference.msg import ActionChunk, Observation
 from remote_inference.srv import CloseSession, GetStatus, OpenSession
 
@@ -97,9 +92,7 @@ class ServerSession:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         try:
             self.close()
         except OperatorError as silence:  # what was done is done, and the server forgets a silent session

@@ -14,22 +14,23 @@ from pydantic import BeforeValidator, Field, model_validator
 from remote_inference.base.contract.action_kinds import Kind
 from remote_inference.base.contract.actions import Actions, Home
 from remote_inference.base.contract.commands.sink import CommandSink, ControllerSwitch
-from remote_inference.base.contract.field_checks import check_command_fields, check_pose_sources
 from remote_inference.base.contract.fields import Name, Rate, require_unique
 from remote_inference.base.contract.image_source import ImageSource
-from remote_inference.base.contract.measurements import MEASURED, Measurement, Measurements
 from remote_inference.base.contract.operator_inputs import (
     InstructionInput,
     OperatorInput,
     StopInput,
     TakeoverInput,
 )
-from remote_inference.base.contract.policy_units import (
-    ConvertedQuaternion,
-    UnitMap,
-    find_contradiction,
-    scales_by_name,
-    zeros_agree,
+from remote_inference.base.contract.policy_units import ConvertedQuaternion, UnitMap
+from remote_inference.base.contract.sources_and_commands import (
+    MEASURED,
+    Measurement,
+    Measurements,
+    check_command_fields,
+    check_command_kinds,
+    check_pose_sources,
+    check_scales_agree,
 )
 from remote_inference.base.contract.state_source import OneOrSeveral, StateSource
 from remote_inference.base.documents.document import Document, load_document, parse_document, parse_yaml
@@ -124,7 +125,7 @@ class Contract(Document):
         check_pose_sources(self.state_sources, self.actions)
         self._check_rename()
         Measurements(self.state_sources, self.actions).check()
-        self._check_scale()
+        check_scales_agree(self.state, self.actions)
         if self.home is not None:
             self.home.check(self.actions)
         self._check_operator_inputs()
@@ -158,34 +159,7 @@ class Contract(Document):
         require_unique(commanded, "names in commands")
         if set(commanded) != set(self.actions.names):
             raise ValueError(f"commands take {sorted(commanded)}, expected {sorted(self.actions.names)}")
-        for sink in self.commands:
-            kinds = dict.fromkeys(map(self.actions.kind_of, sink.names))
-            if len(kinds) > 1:
-                raise ValueError(
-                    f"commands: {sink.destination} takes {' and '.join(kinds)} actions, expected one kind "
-                    "for each controller"
-                )
-            if (kind := self.kind_of(sink)) not in sink.interface.kinds:
-                raise ValueError(
-                    f"commands: {sink.destination} takes a {sink.type.split('/')[-1]}, expected actions of "
-                    f"kind {' or '.join(sink.interface.kinds)}, found {kind}"
-                )
-            if kind == "switch" and sink.interface.takes_horizon:
-                raise ValueError(
-                    f"commands: {sink.topic} takes actions ahead, expected another type for a switch"
-                )
-        self._check_pose_commands()
-
-    def _check_pose_commands(self) -> None:
-        for title, pose in self.actions.poses.items():
-            takers = [sink for sink in self.commands if not set(pose.names).isdisjoint(sink.names)]
-            if len(takers) > 1:
-                found = " and ".join(sink.destination for sink in takers)
-                raise ValueError(f"commands: found the pose {title} in {found}, expected it in one command")
-            if takers[0].interface.takes_horizon:
-                raise ValueError(
-                    f"commands: {takers[0].topic} takes actions ahead, expected another type for a pose"
-                )
+        check_command_kinds(self.commands, self.actions)
 
     def _check_joints(self) -> None:
         """Refuse a joint of a topic that has two names: the topics of two arms may have been confused."""
@@ -208,30 +182,6 @@ class Contract(Document):
         require_unique([image.name for image in self.image_features], "image features after rename")
         require_unique(self.policy_state_names, "state names after rename")
         require_unique(self.policy_action_names, "action names after rename")
-
-    def _check_scale(self) -> None:
-        """Refuse degrees for a joint whose limits are not in radians, and a joint with two zeros."""
-        for place, source in enumerate(self.state):
-            of_kind = [name for name in self.actions.names if self.actions.kind_of(name) == source.field]
-            self.actions.check_angles(f"state.{place}.scale", source.scale, of_kind)
-        seen = scales_by_name([scale for source in self.state for scale in source.scale])
-        commanded = scales_by_name(self.actions.scale)
-        if turned := [name for name in self.actions.quaternions if name in seen]:
-            raise ValueError(
-                f"state: found scale of {', '.join(turned)}, of a quaternion, expected none: it has no unit"
-            )
-        for name in (*self.actions.positions, *self.actions.pose_positions):
-            if name in self.state_names and not zeros_agree(seen.get(name), commanded.get(name)):
-                places = {"state": seen.get(name), "actions": commanded.get(name)}
-                found = [f"{scale.zero if scale else 'none'} in {place}" for place, scale in places.items()]
-                raise ValueError(
-                    f"scale: found {name} with {' and '.join(found)}, expected one zero: the arm would go "
-                    "elsewhere than where it is seen"
-                )
-            if name in self.state_names and (
-                problem := find_contradiction(seen.get(name), commanded.get(name))
-            ):
-                raise ValueError(f"scale: found {name} {problem}")
 
     def _check_operator_inputs(self) -> None:
         known = self.sensor_types | {sink.topic: sink.type for sink in self.topic_commands}

@@ -53,11 +53,6 @@ def require_type_name(name: str, kind: str = "msg") -> str:
     return name
 
 
-def _require_field_path(text: str) -> str:
-    parse_field_path(text)
-    return text
-
-
 def _require_no_space_around(name: str) -> str:
     if name != name.strip():
         raise ValueError(f"found {name!r}, expected no space at its ends")
@@ -70,7 +65,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 # [Hz]: of a slower one a chunk's end lies beyond a message's seconds, of a faster one a period has no ns.
 Rate = Annotated[float, Field(ge=0.01, le=10_000, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-FieldPathText = Annotated[str, AfterValidator(_require_field_path)]
+FieldPathText = Annotated[str, AfterValidator(lambda text: parse_field_path(text).text)]
 MessageType = Annotated[str, AfterValidator(require_type_name)]
 NodeName = Annotated[str, AfterValidator(_require_topic_name)]
 Topic = Annotated[

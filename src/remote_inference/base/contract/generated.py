@@ -23,6 +23,7 @@ UNKNOWN_FPS = "the policy's training rate [Hz]"
 UNKNOWN_LIMITS = mark("for each action, by name, min, max and max_velocity")
 UNKNOWN_KIND = mark("position, velocity or effort: what the controllers take")
 UNKNOWN_ROBOT_TYPE = mark("a name for this kind of robot")
+UNKNOWN_STATE_TOPIC = mark(f"the topic of type {JOINT_STATE} that has these joints")
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,6 @@ def leave_grippers_unwatched(limits: dict[str, Any], kind: str) -> dict[str, Any
         return limits
     off = {"max_following_error": "off"}
     return {name: limit | off if is_gripper(name) else limit for name, limit in limits.items()}
-
-
-def unknown_state_topic() -> str:
-    return mark(f"the topic of type {JOINT_STATE} that has these joints")
 
 
 def unknown_commands(names: Any) -> list[dict[str, Any]]:

@@ -42,16 +42,6 @@ MessageReader: TypeAlias = Callable[[Any], ArrayLike | Mapping[str, float]]
 MESSAGE_READERS = Registry[MessageReader]("message reader", group=GROUP)
 
 
-def has_message_reader(message_type: str) -> bool:
-    """Return whether a reader is known for a message type, built in or by entry point.
-
-    Raises ValueError for a type that several distributions read.
-    """
-    if conflict := MESSAGE_READERS.find_conflict(message_type):
-        raise ValueError(f"found {message_type!r}, {conflict}")
-    return message_type in MESSAGE_READERS.every_name
-
-
 JOINT_STATE = "sensor_msgs/msg/JointState"
 
 
@@ -139,7 +129,9 @@ class StateSource(Document):
                 raise ValueError(
                     f"names: found {len(self.names)} for {len(self.fields)} fields, expected one for each"
                 )
-        elif not has_message_reader(self.type):
+        elif conflict := MESSAGE_READERS.find_conflict(self.type):
+            raise ValueError(f"found {self.type!r}, {conflict}")
+        elif self.type not in MESSAGE_READERS.every_name:
             raise ValueError(
                 f"fields: missing, expected the numbers to read of {self.type}, such as twist.linear.x; "
                 f"no installed distribution has an entry point {GROUP} for it"

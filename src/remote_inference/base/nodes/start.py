@@ -26,7 +26,7 @@ MODULES = {
     "remote_inference": "remote_inference.robot.nodes.remote_inference",
     "belt_arm": "remote_inference.learn.nodes.belt_arm",
     "bag_recorder": "remote_inference.bags.nodes.bag_recorder",
-    "command_watchdog": "remote_inference.robot.nodes.watchdog.command_watchdog",
+    "command_watchdog": "remote_inference.robot.nodes.command_watchdog",
     "environment": "remote_inference.learn.nodes.environment",
     "environment_pool": "remote_inference.learn.nodes.environment_pool",
 }

@@ -94,7 +94,7 @@ def _reader(slot: Any, order: str) -> Reader:
     if isinstance(slot, BasicType) and slot.typename in _FORMATS:
         return _number_reader(_FORMATS[slot.typename], order)
     if isinstance(slot, NamespacedType):
-        nested = _message_reader(_find_type(slot), order)  # type: ignore[arg-type]
+        nested = _message_reader(getattr(import_module(".".join(slot.namespaces)), slot.name), order)
         return lambda memory, at: _within(".", nested, memory, at)
     if isinstance(slot, (UnboundedSequence, Array)):
         count = _fixed_count(slot.size) if isinstance(slot, Array) else _number_reader("I", order)
@@ -103,11 +103,6 @@ def _reader(slot: Any, order: str) -> Reader:
             return _numbers_reader(count, _FORMATS[element.typename], order)
         return _elements_reader(count, _reader(element, order))
     raise TypeError(f"found a field of type {slot}, expected one that views are made of")
-
-
-def _find_type(slot: NamespacedType) -> type[Any]:
-    found: type[Any] = getattr(import_module(".".join(slot.namespaces)), slot.name)
-    return found
 
 
 def _within(mark: str, read: Reader, memory: memoryview, at: int) -> tuple[Any, int]:

@@ -253,7 +253,11 @@ def _decode(arrived: Sequence[Mapping[str, ReadyImage]], features: Sequence[Imag
     decoded = iter(
         decode_images(
             [
-                EncodedImage(_name(feature, before), feature.encoding, images[feature.name])
+                EncodedImage(
+                    f"{feature.name} at control tick -{before}" if before else feature.name,
+                    feature.encoding,
+                    images[feature.name],
+                )
                 for before, images in newest_first
                 for feature in features
                 if feature.name in images
@@ -269,10 +273,6 @@ def _decode(arrived: Sequence[Mapping[str, ReadyImage]], features: Sequence[Imag
             }
         )
     return steps[::-1]
-
-
-def _name(feature: ImageFeature, before: int) -> str:
-    return f"{feature.name} at control tick -{before}" if before else feature.name
 
 
 def _pair_images(message: Observation, features: Sequence[ImageFeature]) -> dict[str, ReadyImage]:

@@ -31,7 +31,7 @@ ENVIRONMENTS.add(
 
 # Called with the name after the colon, as in `gymnasium:CartPole-v1`, and the options.
 SCHEMES = Registry[MakeEnvironment]("kind of environment")
-SCHEMES.add("gymnasium", f"{__name__}.gymnasium_environment:make", needs=("gymnasium",))
+SCHEMES.add("gymnasium", f"{__name__}.gymnasium_environment:GymnasiumEnvironment", needs=("gymnasium",))
 
 
 def make_environment(name: str, options: Mapping[str, Any]) -> Environment:

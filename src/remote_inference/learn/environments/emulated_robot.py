@@ -6,7 +6,7 @@ The robot's own engine decides when to ask, which actions of a late chunk still 
 pass. The clock is virtual: an answer that takes 600 ms arrives 600 ms of control ticks later, however long
 the policy has computed.
 
-    robot = EmulatedRobot(view, policy_spec, config, task, first=observation, path=NetworkPath(0.6))
+    robot = EmulatedRobot(view, config, task, first=observation, path=NetworkPath(0.6))
     while not ended:
         step = environment.step(robot.tick(observation, ask))
 """
@@ -23,7 +23,7 @@ import numpy as np
 from remote_inference.base.admission import ServerTerms
 from remote_inference.base.errors import UserError
 from remote_inference.base.exchange import Chunk, Request, StatusReply
-from remote_inference.base.policy import Float32Array, PolicySpec
+from remote_inference.base.policy import Float32Array
 from remote_inference.learn.environment import EnvironmentObservation, FeatureKind
 from remote_inference.learn.environments.policy_view import Actions, PolicyView
 from remote_inference.learn.environments.robot_contract import make_robot_contract
@@ -33,7 +33,7 @@ from remote_inference.robot.queue.latency import steps
 from remote_inference.robot.queue.observation_history import TickSample
 from remote_inference.robot.requests.timing import Timing, find_timing_problem, find_timing_warnings
 from remote_inference.robot.safety.effects import Effect, GetStatus, OpenSession, SendRequest, Stop
-from remote_inference.server.sessions.session import SessionRegistry
+from remote_inference.server.sessions import SessionRegistry
 
 SERVER = "/policy_server"
 SESSION_ID = "emulated"
@@ -85,7 +85,6 @@ class EmulatedRobot:
     def __init__(
         self,
         view: PolicyView,
-        policy: PolicySpec,
         config: RobotConfig,
         task: str,
         *,
@@ -97,7 +96,8 @@ class EmulatedRobot:
         Raises EmulationError for parameters that cannot work with the policy's chunks and the latency;
         DocumentError for an environment that cannot be a robot.
         """
-        self._view, self._policy = view, policy
+        self._view = view
+        policy = self._policy = view.policy
         self._contract = make_robot_contract(view.environment, policy, task)
         try:
             config.check_fallback(view.environment.actions.kind)

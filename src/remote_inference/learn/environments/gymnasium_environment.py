@@ -82,23 +82,15 @@ class GymnasiumMapping(Document):
     episode_limit_s: Annotated[Positive, Field(description="robot's time after which an episode ends")]
 
 
-def make(name: str, *, mapping: str) -> GymnasiumEnvironment:
-    """Make the environment that gymnasium knows by an id, or by `module:id`.
-
-    mapping: path of a GymnasiumMapping. Raises EnvError, or DocumentError for the mapping.
-    """
-    return GymnasiumEnvironment(name, load_document(mapping, GymnasiumMapping), Path(mapping))
-
-
 class GymnasiumEnvironment:
-    """One environment of gymnasium."""
+    """The environment that gymnasium knows by an id, or by `module:id`."""
 
-    def __init__(self, gym_id: str, mapping: GymnasiumMapping, path: Path) -> None:
-        """path: of the mapping, for errors."""
-        self._mapping = mapping
-        self._path = path
+    def __init__(self, gym_id: str, *, mapping: str) -> None:
+        """Make it. mapping: path of a GymnasiumMapping. Raises EnvError, or DocumentError for the mapping."""
+        self._path = Path(mapping)  # for errors
+        self._mapping = load_document(mapping, GymnasiumMapping)
         try:
-            self._gym = gymnasium.make(gym_id, render_mode="rgb_array", **mapping.options)
+            self._gym = gymnasium.make(gym_id, render_mode="rgb_array", **self._mapping.options)
         except gymnasium.error.Error as error:
             raise EnvError(f"gymnasium:{gym_id}: {error}") from error
         self.spec = self._describe(gym_id)

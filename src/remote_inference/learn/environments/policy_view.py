@@ -17,7 +17,6 @@ from remote_inference.learn.environment import (
     EnvironmentSpec,
     FeatureKind,
     Step,
-    Values,
     action_that_holds,
 )
 
@@ -29,8 +28,7 @@ class PolicyView:
 
     def __init__(self, environment: EnvironmentSpec, policy: PolicySpec) -> None:
         """Raise EnvError when the environment lacks what the policy needs, or takes other actions."""
-        self.environment = environment
-        self.observation_steps = policy.observation_steps
+        self.environment, self.policy = environment, policy
         place = f"{environment.name} for policy {policy.name}"
         self._state = environment.feature_of(FeatureKind.STATE)
         self._state_places = _places(policy.state_names, environment.state_names, f"{place}: state")
@@ -39,9 +37,8 @@ class PolicyView:
             raise EnvError(f"{place}: actions: found none of {', '.join(extra)}, which the policy commands")
         self._images = tuple(policy.image_shapes)
         for name in self._images:
-            feature = environment.features.get(name)
-            if feature is None or feature.kind is not FeatureKind.RGB:
-                images = [one for one, found in environment.features.items() if found.kind is FeatureKind.RGB]
+            images = [one for one, found in environment.features.items() if found.kind is FeatureKind.RGB]
+            if name not in images:
                 raise EnvError(f"{place}: found no image {name}, expected of {', '.join(images) or 'none'}")
         self.wanted: tuple[str, ...] = (self._state, *self._images)
 
@@ -53,16 +50,14 @@ class PolicyView:
         shown: the newest observations of the episode, oldest first; the first is repeated where the policy
         sees more control ticks. seed, temperature: as in PolicyObservation.
         """
-        recent = list(shown[-self.observation_steps :])
-        recent = [recent[0]] * (self.observation_steps - len(recent)) + recent
-        *past, (state, images) = [self._read(one.values) for one in recent]
+        recent = [one.values for one in shown[-self.policy.observation_steps :]]
+        recent = [recent[0]] * (self.policy.observation_steps - len(recent)) + recent
+        *past, now = [
+            PastStep(values[self._state][self._state_places], {name: values[name] for name in self._images})
+            for values in recent
+        ]
         return PolicyObservation(
-            state,
-            images,
-            task,
-            seed=seed,
-            temperature=temperature,
-            past=tuple(PastStep(*step) for step in past),
+            now.state, now.images, task, seed=seed, temperature=temperature, past=tuple(past)
         )
 
     def actions(self, chunk_robot: NDArray[np.floating[Any]]) -> Actions:
@@ -87,10 +82,6 @@ class PolicyView:
     def hold(self, observation: EnvironmentObservation) -> Actions:
         """Return the action `[A]` that keeps the robot where it is, as far as the state shows it."""
         return action_that_holds(self.environment, observation.values[self._state])
-
-    def _read(self, values: Values) -> tuple[Float32Array, Values]:
-        """Return the state and the images."""
-        return values[self._state][self._state_places], {name: values[name] for name in self._images}
 
 
 def _places(names: Sequence[str], among: Sequence[str], what: str) -> list[int]:
@@ -162,7 +153,7 @@ class SteppedEpisode:
             self.total_reward += step.reward
             self._shown.append(step.observation)
         self._before = executed[len(steps) - 1]
-        del self._shown[: -self._view.observation_steps]
+        del self._shown[: -self._view.policy.observation_steps]
         self.is_terminated = steps[-1].terminated
         self.is_truncated = steps[-1].truncated or (
             not self.is_terminated and self._max_steps is not None and self.steps >= self._max_steps

@@ -97,10 +97,11 @@ class Timeouts:
     close_s: float = 10.0
 
 
-class RunEnvironment:
+class ThreadEnvironment:
     """An environment whose every call goes through a queue to the thread that owns it.
 
-    The thread that constructs it waits until the environment is made. Raises EnvError when that fails.
+    The thread that constructs it waits until the environment is made. Raises EnvError when that fails. A
+    thread that hangs does not keep the process alive.
     """
 
     def __init__(self, name: str, make: Make, timeouts: Timeouts | None = None) -> None:
@@ -172,12 +173,14 @@ class RunEnvironment:
             raise EnvError(f"{self._name}: {what}: {type(error).__name__}: {error}") from error
 
 
-class RunInRealTime(RunEnvironment):
-    """The same for an environment that moves in real time."""
+class RealTimeThreadEnvironment(ThreadEnvironment):
+    """The same for an environment that is let move in real time."""
 
     _environment: RealTimeEnvironment
 
-    _time_s = 0.0  # to which the environment has come
+    def __init__(self, name: str, make: Make, timeouts: Timeouts | None = None) -> None:
+        super().__init__(name, lambda: in_real_time(make()), timeouts)
+        self._time_s = 0.0  # to which the environment has come
 
     def reset(self, seed: int, task: str, wanted: Sequence[str]) -> EnvironmentObservation:
         self._time_s = 0.0
@@ -195,13 +198,3 @@ class RunInRealTime(RunEnvironment):
     def observe(self) -> EnvironmentObservation:
         shown = self._call("observe", self._environment.observe, self._timeouts.step_s)
         return require_promised(self.spec, self._wanted, shown)
-
-
-def run_on_thread(name: str, make: Make, timeouts: Timeouts | None = None) -> Environment:
-    """Make an environment on a thread of its own. A thread that hangs does not keep the process alive."""
-    return RunEnvironment(name, make, timeouts)
-
-
-def run_in_real_time(name: str, make: Make, timeouts: Timeouts | None = None) -> RealTimeEnvironment:
-    """Make an environment on a thread of its own, as `run_on_thread` does, and let it move in real time."""
-    return RunInRealTime(name, lambda: in_real_time(make()), timeouts)

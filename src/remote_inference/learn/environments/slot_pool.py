@@ -23,7 +23,7 @@ from remote_inference.learn.environment import EnvError, Environment, Environmen
 from remote_inference.learn.leases import REMEMBERED, Lease, LeaseError, LeaseTable, SlotState
 
 if TYPE_CHECKING:  # it loads rclpy, which the command line must not yet
-    from remote_inference.learn.environments.process_frames import Touch
+    from remote_inference.learn.environments.process_environment import Touch
 
 Result = TypeVar("Result")
 
@@ -149,7 +149,7 @@ class SlotPool:
             self._break_off(lease)
         return [lease.error for lease in late]
 
-    def close(self, timeout_s: float = CLOSE_S) -> None:
+    def close(self) -> None:
         """End all leases and environments; safe to call again.
 
         Raises EnvError when that takes too long, or when an environment cannot be closed.
@@ -162,11 +162,11 @@ class SlotPool:
         for lease_id in held:
             self._drop(lease_id, "the pool was closed")
         closed = [slot.touches.submit(partial(self._discard, slot)) for slot in self._slots]
-        done, late = wait([*held.values(), *closed], timeout_s)
+        done, late = wait([*held.values(), *closed], CLOSE_S)
         for slot in self._slots:
             slot.touches.close()
         if late:
-            raise EnvError(f"pool: found slots that did not close within {timeout_s:g} s")
+            raise EnvError(f"pool: found slots that did not close within {CLOSE_S:g} s")
         for future in done:
             future.result()
 
@@ -277,11 +277,9 @@ class LeaseDesk:
     def lease(self, lease_id: str, holder: str, count: int) -> Future[Grant]:
         """Begin a lease, or return the one of this id. The future raises all errors of `SlotPool.lease`."""
         with self._lock:
-            whole = self._leases.get(lease_id)
-            if whole is None:
-                whole = self._begin(lease_id, holder, count)
-                self._remember(lease_id, whole)
-            return whole
+            if lease_id not in self._leases:
+                self._remember(lease_id, self._begin(lease_id, holder, count))
+            return self._leases[lease_id]
 
     def release(self, lease_id: str) -> Future[None]:
         """End a lease, also one whose request has not arrived yet; answered when its slots are free."""

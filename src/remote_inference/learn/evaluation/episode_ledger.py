@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from remote_inference.base.documents.document import DocumentError
 from remote_inference.base.errors import UserError
@@ -82,6 +82,7 @@ def naming(what: str) -> Iterator[None]:
 
 
 FILMS_PER_CONDITION = 3  # strips of failed episodes
+Found = TypeVar("Found")
 Report = Callable[[EpisodeKey, EpisodeResult | None, str], None]  # key, result or None, why there is none
 
 
@@ -142,6 +143,22 @@ class EpisodeLedger:
             met.update(self.folder.failures_of(key))
             self._keep(played.result.model_copy(update={"troubles": dict(met)}), played.film)
             return
+
+    def retry(self, call: Callable[[], Found], lost: type[Exception], is_ending: Callable[[], bool]) -> Found:
+        """Return the result of a call outside of episodes, repeated after errors of the class `lost`.
+
+        Raises the last of them when there are as many as an episode may cost, or the run ends.
+        """
+        met: Counter[str] = Counter()
+        while True:
+            try:
+                return call()
+            except lost as error:  # noqa: PERF203  each may be lost
+                if is_ending():  # what it needs was ended on purpose
+                    raise
+                failure = self.count(error, met)
+                if met[failure.kind] >= failure.attempts:
+                    raise
 
     def count(self, error: Exception, met: Counter[str]) -> Failure:
         """Count an error, of the episode and of the run."""

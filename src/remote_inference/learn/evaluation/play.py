@@ -10,21 +10,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from remote_inference.base.exchange import Request
-from remote_inference.base.policy import PolicyObservation, PolicySpec
+from remote_inference.base.policy import PolicyObservation
 from remote_inference.learn.environment import Environment, EnvironmentObservation, Metrics, Step
-from remote_inference.learn.environments.emulated_robot import EmulatedRobot, NetworkPath, PolicyChunk
+from remote_inference.learn.environments.emulated_robot import EmulatedRobot, PolicyChunk
 from remote_inference.learn.environments.policy_view import (
     Actions,
     PolicyView,
     SteppedEpisode,
     execute_actions,
 )
-from remote_inference.learn.evaluation.document import EpisodeKey, Mode
+from remote_inference.learn.evaluation.document import EpisodeKey, Evaluation, Mode
 from remote_inference.learn.evaluation.policies import EpisodePolicy, PolicyAnswer
 from remote_inference.learn.evaluation.results import EpisodeResult, Times, digest_actions, finite
 from remote_inference.learn.rollouts.film_strip import Film
 from remote_inference.learn.rollouts.group import Sampling
-from remote_inference.robot.config import RobotConfig
 
 
 @dataclass(frozen=True)
@@ -43,10 +42,8 @@ class Episode:
     key: EpisodeKey
     environment: Environment
     view: PolicyView
-    spec: PolicySpec
     policy: EpisodePolicy
-    robot: RobotConfig
-    path: NetworkPath  # in the mode charged
+    evaluation: Evaluation
     limit_steps: int
     film: Film
     actions: list[Actions] = field(default_factory=list)
@@ -72,7 +69,7 @@ class Episode:
 
     def ask(self, observation: PolicyObservation) -> PolicyAnswer:
         """Return the policy's answer. Raises PolicyError or ServerLostError."""
-        answer = self.policy.answer(observation, len(self.actions))
+        answer = self.policy(observation, len(self.actions))
         self._requests += 1
         self.inference_s.append(answer.inference_s)
         self.session_wait_s += answer.session_wait_s
@@ -123,7 +120,7 @@ def play_stepped(episode: Episode) -> None:
         episode.view,
         episode.key.condition.task,
         episode.reset(),
-        execution_horizon=episode.robot.execution_horizon or None,
+        execution_horizon=episode.evaluation.robot.execution_horizon or None,
         max_steps=episode.limit_steps,
     )
     while not stepped.ended:
@@ -147,9 +144,8 @@ def play_charged(episode: Episode) -> None:
         answer = episode.ask(asked)
         return PolicyChunk(answer.chunk_model, answer.chunk_robot, answer.policy_version)
 
-    robot = EmulatedRobot(
-        episode.view, episode.spec, episode.robot, condition.task, first=observation, path=episode.path
-    )
+    evaluation, path = episode.evaluation, episode.evaluation.path_of(episode.key)
+    robot = EmulatedRobot(episode.view, evaluation.robot, condition.task, first=observation, path=path)
     while len(episode.actions) < episode.limit_steps:
         step = episode.step(robot.tick(observation, ask))
         episode.held_steps = robot.held_ticks

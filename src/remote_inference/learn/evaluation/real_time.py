@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -68,50 +68,35 @@ ROBOTS.add("manifest", "remote_inference.tools.deployment.evaluated_robot:open_w
 ROBOTS.add("server", "remote_inference.tools.deployment.evaluated_robot:open_with_running_server")
 
 
-class RealTimeEpisodes:
-    """The episodes in real time of one run."""
+def play_in_real_time(
+    keys: Iterable[EpisodeKey],
+    evaluation: Evaluation,
+    home: Path,
+    environment: EnvironmentSpec,
+    ledger: EpisodeLedger,
+    *,
+    stop: threading.Event,
+) -> None:
+    """Play episodes, those of one policy and latency with one robot.
 
-    def __init__(
-        self,
-        evaluation: Evaluation,
-        home: Path,
-        spec: EnvironmentSpec,
-        ledger: EpisodeLedger,
-        stop: threading.Event,
-    ) -> None:
-        """home: folder of the document. spec: of the environment. stop: ends the run soon."""
-        self._evaluation, self._home, self._spec = evaluation, home, spec
-        self._ledger, self._stop = ledger, stop
+    home: folder of the document. stop: ends the run soon. Raises PolicyError or DocumentError for a policy
+    that cannot drive the environment.
+    """
 
-    def play(self, keys: Iterable[EpisodeKey]) -> None:
-        """Play episodes, those of one policy and latency with one robot.
-
-        Raises PolicyError or DocumentError for a policy that cannot drive the environment.
-        """
-        groups: dict[tuple[str, float], list[EpisodeKey]] = {}
-        for key in keys:
-            groups.setdefault((key.condition.policy, key.condition.latency_ms), []).append(key)
-        for (policy, latency_ms), group in groups.items():
-            self._play_group(policy, latency_ms, group)
-
-    def _play_group(self, policy: str, latency_ms: float, keys: Sequence[EpisodeKey]) -> None:
-        source = self._evaluation.policies[policy]
-        place = PolicyPlace.of(source.path, source.server, self._home)
-        logs = self._ledger.folder.folder / LOGS / f"{policy}_{latency_ms:g}_ms"
-        plan = RobotPlan(self._evaluation, place, self._spec, latency_ms, logs, self._check)
-        with closing(_Slot(policy, plan, self._ledger)) as slot:
-            slot.bring_up(self._stop.is_set)
-            for key in keys:
-                if self._stop.is_set():
-                    return
-                if slot.problem:
-                    self._ledger.give_up(LostEpisode.of(key, slot.kind, {slot.kind: 1}), slot.problem)
-                else:
-                    self._ledger.play(key, partial(slot.attempt, key), self._stop.is_set)
-
-    def _check(self) -> None:
-        if self._stop.is_set():
+    def check() -> None:
+        if stop.is_set():
             raise RobotLostError("the evaluation has ended")
+
+    groups: dict[tuple[str, float], list[EpisodeKey]] = {}
+    for key in keys:
+        groups.setdefault((key.condition.policy, key.condition.latency_ms), []).append(key)
+    for (policy, latency_ms), group in groups.items():
+        source = evaluation.policies[policy]
+        place = PolicyPlace.of(source.path, source.server, home)
+        logs = ledger.folder.folder / LOGS / f"{policy}_{latency_ms:g}_ms"
+        plan = RobotPlan(evaluation, place, environment, latency_ms, logs, check)
+        with closing(_Slot(policy, plan, ledger)) as slot:
+            slot.play(group, stop.is_set)
 
 
 class _Slot:
@@ -121,25 +106,30 @@ class _Slot:
         self._policy, self._plan, self._ledger = policy, plan, ledger
         self._stack = ExitStack()
         self._robot: RealTimeRobot | None = None
-        self.problem = self.kind = ""  # why it did not come up when it was started last
+        self._problem = self._kind = ""  # why it did not come up when it was started last
 
     def close(self) -> None:
         self._stack.close()
 
-    def bring_up(self, is_ending: Callable[[], bool]) -> None:
-        """Start the robot, as often as an episode may be tried. Raises PolicyError, DocumentError."""
-        met: Counter[str] = Counter()
-        while self._robot is None and not is_ending():
-            try:
-                self._open()
-            except RobotLostError as error:  # noqa: PERF203  each may be lost
-                if is_ending():  # what it needs was ended on purpose
-                    return
-                failure = self._ledger.count(error, met)
-                if met[failure.kind] >= failure.attempts:
-                    return
+    def play(self, keys: Iterable[EpisodeKey], is_ending: Callable[[], bool]) -> None:
+        """Play episodes with a robot that is started as often as an episode may be tried.
 
-    def attempt(self, key: EpisodeKey, _: Counter[str]) -> Played:
+        Raises PolicyError, DocumentError.
+        """
+        if is_ending():
+            return
+        with suppress(RobotLostError):  # then `_problem` is why
+            self._ledger.retry(self._open, RobotLostError, is_ending)
+        for key in keys:
+            if is_ending():
+                return
+            if self._problem:
+                lost = LostEpisode.of(key, self._kind, {self._kind: 1})
+                self._ledger.give_up(lost, self._problem)
+            else:
+                self._ledger.play(key, partial(self._attempt, key), is_ending)
+
+    def _attempt(self, key: EpisodeKey, _: Counter[str]) -> Played:
         """Play an episode once, with a new robot if the last one was lost."""
         robot = self._robot or self._open()
         try:
@@ -158,7 +148,7 @@ class _Slot:
         except BaseException as error:
             self.close()
             if isinstance(error, RobotLostError):
-                self.problem, self.kind = describe(error), find_failure(error).kind
+                self._problem, self._kind = describe(error), find_failure(error).kind
             raise
-        self._robot, self.problem = robot, ""
+        self._robot, self._problem = robot, ""
         return robot

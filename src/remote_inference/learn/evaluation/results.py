@@ -79,8 +79,8 @@ class LostEpisode(EpisodeLine):
     troubles: Mapping[str, int]
 
     @classmethod
-    def of(cls, key: EpisodeKey, kind: str, troubles: Mapping[str, int]) -> Self:
-        return cls(**vars(key.condition), seed=key.seed, kind=kind, troubles=dict(troubles))
+    def of(cls, key: EpisodeKey, kind: str, failures: Mapping[str, int]) -> Self:
+        return cls(**vars(key.condition), seed=key.seed, kind=kind, troubles=dict(failures))
 
 
 class EpisodeResult(EpisodeLine):

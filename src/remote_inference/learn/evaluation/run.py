@@ -37,7 +37,7 @@ from remote_inference.learn.evaluation.episode_ledger import (
 )
 from remote_inference.learn.evaluation.play import PLAY, Episode
 from remote_inference.learn.evaluation.policies import POLICIES, EvaluatedPolicy, PolicyPlace
-from remote_inference.learn.evaluation.real_time import RealTimeEpisodes
+from remote_inference.learn.evaluation.real_time import play_in_real_time
 from remote_inference.learn.evaluation.results import EpisodeResult, ResultsFolder, check_versions
 from remote_inference.learn.rollouts.film_strip import Film
 
@@ -126,16 +126,7 @@ class Workers:
 
         Raises EnvError when as many have died as an episode may cost.
         """
-        met: Counter[str] = Counter()
-        while True:
-            try:
-                return call()
-            except EnvLostError as error:  # noqa: PERF203  each may die
-                if self._stop.is_set():  # it was ended on purpose
-                    raise
-                failure = self._ledger.count(error, met)
-                if met[failure.kind] >= failure.attempts:
-                    raise
+        return self._ledger.retry(call, EnvLostError, self._stop.is_set)
 
     # -- on their threads ----------------------------------------------------------------------------------
 
@@ -159,8 +150,22 @@ class Workers:
             return None if self._stop.is_set() or not self._due else self._due.popleft()
 
     def _play(self, environment: ProcessEnvironment, policy: EvaluatedPolicy, key: EpisodeKey) -> None:
+        saved = self._ledger.saved
+
         def attempt(met: Counter[str]) -> Played:
-            episode = self._begin(environment, policy, key)
+            view = PolicyView(environment.spec, policy.spec)
+            limit = self._evaluation.limit_steps(environment.spec)
+            episode = Episode(
+                key,
+                environment,
+                view,
+                policy.begin(key.seed),
+                self._evaluation,
+                limit,
+                Film(environment, view.wanted, limit),
+                ticks=None if saved is None else [],
+                shows=() if saved is None else saved.wanted,
+            )
             return Played(self._finish(episode, met), episode.ticks or (), episode.film)
 
         self._ledger.play(key, attempt, self._stop.is_set)
@@ -176,24 +181,6 @@ class Workers:
             self._ledger.count(error, met)
             why = describe(error)
         return episode.finish(episode.environment.metrics(), why)
-
-    def _begin(self, environment: ProcessEnvironment, policy: EvaluatedPolicy, key: EpisodeKey) -> Episode:
-        spec = environment.spec
-        view = PolicyView(spec, policy.spec)
-        limit = self._evaluation.limit_steps(spec)
-        return Episode(
-            key,
-            environment,
-            view,
-            policy.spec,
-            policy.begin(key.seed),
-            self._evaluation.robot,
-            self._evaluation.path_of(key),
-            limit,
-            Film(environment, view.wanted, limit),
-            ticks=None if self._ledger.saved is None else [],
-            shows=() if self._ledger.saved is None else self._ledger.saved.wanted,
-        )
 
 
 @dataclass(frozen=True)
@@ -263,7 +250,7 @@ class Run:
             if virtual:
                 self._play_in_virtual_time(virtual, environment)
         if real:
-            RealTimeEpisodes(self._evaluation, self._home, spec, self._ledger, self._stop).play(real)
+            play_in_real_time(real, self._evaluation, self._home, spec, self._ledger, stop=self._stop)
         return self.tally
 
     def stop(self) -> None:
@@ -319,7 +306,7 @@ def check_robots(
             what = f"policies.{name} at {latency_ms:g} ms"
             with naming(what):
                 path = NetworkPath(latency_ms / 1e3, evaluation.jitter_ms / 1e3)
-                robot = EmulatedRobot(view, policy.spec, evaluation.robot, task, first=first, path=path)
+                robot = EmulatedRobot(view, evaluation.robot, task, first=first, path=path)
             warnings += [f"{what}: {warning}" for warning in robot.warnings]
     return warnings
 

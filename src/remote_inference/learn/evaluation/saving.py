@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from remote_inference.learn.environments.robot_contract import make_data_set_con
 from remote_inference.learn.evaluation.play import PlayedTick
 from remote_inference.learn.evaluation.results import EpisodeResult
 from remote_inference.learn.rollouts.saving import (
+    DONE,
+    REWARD,
+    SUCCESS,
     OutcomeDataSet,
     OutcomeTick,
     SavingError,
@@ -46,16 +50,20 @@ class SavedEpisodes:
         self._is_broken = False
         self._episodes: list[dict[str, Any]] = []
         contract = make_data_set_contract(spec, spec.tasks[0], self.cameras)
-        try:
-            self._target = OutcomeDataSet(folder, contract, images=True)
-        except OSError as error:
-            raise self._cannot_write(error) from error
+        with self._writing():
+            self._target = OutcomeDataSet(folder, contract)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self.close()
+        """Complete the files, unless an episode could not be written."""
+        if self._is_broken:
+            return
+        with self._lock, self._writing():
+            self._target.close()
+            text = json.dumps({"episodes": self._episodes}, indent=1) + "\n"
+            (self._folder / EPISODES_FILE).write_text(text, encoding="utf-8")
 
     def add(self, result: EpisodeResult, ticks: list[PlayedTick]) -> None:
         """Write an episode, unless it has no tick. Raises SavingError when that is impossible."""
@@ -63,28 +71,14 @@ class SavedEpisodes:
             return
         with self._lock:
             try:
-                for tick in self._read(result, ticks):
-                    self._target.add(tick)
-                self._target.end_episode()
-            except OSError as error:
-                self._is_broken = True
-                raise self._cannot_write(error) from error
+                with self._writing():
+                    for tick in self._read(result, ticks):
+                        self._target.add(tick)
+                    self._target.end_episode()
             except BaseException:
                 self._is_broken = True
                 raise
             self._episodes.append(result.outcome)
-
-    def close(self) -> None:
-        """Complete the files, unless an episode could not be written."""
-        if self._is_broken:
-            return
-        with self._lock:
-            try:
-                self._target.close()
-                text = json.dumps({"episodes": self._episodes}, indent=1) + "\n"
-                (self._folder / EPISODES_FILE).write_text(text, encoding="utf-8")
-            except OSError as error:
-                raise self._cannot_write(error) from error
 
     def _read(self, result: EpisodeResult, ticks: list[PlayedTick]) -> Iterator[OutcomeTick]:
         for number, one in enumerate(ticks):
@@ -98,10 +92,13 @@ class SavedEpisodes:
                 seq_id=0,
                 step_index=0,
                 policy_version=", ".join(result.policy_versions),
-                reward=one.step.reward,
-                is_last=is_last,
-                success=is_last and result.success,
+                own={REWARD: one.step.reward, DONE: is_last, SUCCESS: is_last and result.success},
             )
 
-    def _cannot_write(self, error: OSError) -> SavingError:
-        return SavingError(f"{self._folder}: cannot be written: {error.strerror or error}")
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Raise SavingError with the folder's name for an OSError."""
+        try:
+            yield
+        except OSError as error:
+            raise SavingError(f"{self._folder}: cannot be written: {error.strerror or error}") from error

@@ -20,7 +20,9 @@ from remote_inference.base.documents.document import parse_document
 from remote_inference.base.documents.problems import show_value
 from remote_inference.base.exchange import ChunkStatus, ImageFeature, Request, SessionOffer
 from remote_inference.base.policy import Float32Array
-from remote_inference.base.wire import WireError, image_to_message, observation_to_message
+from remote_inference.base.wire.arrays import WireError
+from remote_inference.base.wire.images.images import image_to_message
+from remote_inference.base.wire.observation import observation_to_message
 from remote_inference.learn.hud.client import HudControl, HudError, HudRobot
 from remote_inference.learn.hud.contract import ACTION, OBSERVATION, HudContract
 

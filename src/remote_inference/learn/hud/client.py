@@ -8,18 +8,17 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import websockets
-from typing_extensions import Self
 from websockets.sync.client import connect
 
 from remote_inference.base.documents.problems import show_value
 from remote_inference.base.errors import UserError
 from remote_inference.base.limits import shorten
 from remote_inference.base.policy import Float32Array
-from remote_inference.base.wire import WireError
+from remote_inference.base.wire.arrays import WireError
 from remote_inference.server.frameworks.openpi import MAX_FRAME_BYTES, pack, unpack_map
 
 MAX_ANSWER_BYTES = 1 << 24
@@ -31,7 +30,7 @@ class HudError(UserError):
     """A HUD bridge does not answer, or answers what cannot be used."""
 
 
-class HudControl:
+class HudControl(AbstractContextManager["HudControl"]):
     """A bridge's control channel: a line of JSON-RPC for each call; a context manager."""
 
     def __init__(self, host: str, port: int, timeout_s: float) -> None:
@@ -43,9 +42,6 @@ class HudControl:
             raise HudError(f"{self._place}: {error.strerror or error}") from error
         self._file = self._socket.makefile("rwb")
         self._calls = 0
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._socket.close()
@@ -73,7 +69,7 @@ class HudControl:
         return result
 
 
-class HudRobot:
+class HudRobot(AbstractContextManager["HudRobot"]):
     """A bridge's WebSocket, bound to one episode; a context manager."""
 
     def __init__(self, url: str, token: str | None, timeout_s: float) -> None:
@@ -98,9 +94,6 @@ class HudRobot:
             self._send({"claim": token})
             self._opened = opened.pop_all()
         self._frames: NewestFrame | None = None
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._opened.close()
@@ -189,18 +182,15 @@ class NewestFrame:
 
     def _follow(self) -> None:
         end: Exception = HudError("the episode has ended")
+        frame: dict[str, Any] = {}
         try:
-            while not self._put(self._read()):
-                pass
+            while not frame.get("terminated"):
+                frame = self._read()
+                with self._changed:
+                    self._frame = frame  # in place of the one before
+                    self._changed.notify_all()
         except Exception as error:  # raised where the next frame is taken
             end = error
         with self._changed:
             self._end = end
             self._changed.notify_all()
-
-    def _put(self, frame: dict[str, Any]) -> bool:
-        """Keep a frame in place of the one before; return whether it is the last."""
-        with self._changed:
-            self._frame = frame
-            self._changed.notify_all()
-        return bool(frame.get("terminated"))

@@ -83,8 +83,7 @@ class HudContract(_Outside):
         return next(feature for feature in self.features.values() if feature.role == ACTION)
 
 
-def read_hud(text: str | bytes, source: str) -> HudContract:
-    """Return a HUD contract; `source` names it in errors. Raises DocumentError."""
+def _read(text: str | bytes, source: str) -> HudContract:
     contract = parse_document(parse_json(text, source), HudContract, source)
     actions = [name for name, feature in contract.features.items() if feature.role == ACTION]
     if len(actions) != 1:
@@ -105,14 +104,12 @@ def read_hud(text: str | bytes, source: str) -> HudContract:
     return contract
 
 
-def import_contract(text: bytes, source: str) -> GeneratedContract:
-    """Return a contract made of a HUD environment's contract.json. source: its name. Raises DocumentError."""
-    return from_hud(read_hud(text, source))
+def import_contract(text: str | bytes, source: str) -> GeneratedContract:
+    """Return a contract for the robot of a HUD environment's contract.json, topics and velocities marked.
 
-
-def from_hud(hud: HudContract) -> GeneratedContract:
-    """Return a contract for a robot that a HUD contract describes, topics and velocities marked."""
-    notes = [*NOTES]
+    source: the file's name. Raises DocumentError.
+    """
+    hud, notes = _read(text, source), [*NOTES]
     content: dict[str, Any] = {
         "robot_type": hud.robot_type or UNKNOWN_ROBOT_TYPE,
         "fps": float(hud.control_rate) if hud.control_rate else mark(UNKNOWN_FPS),

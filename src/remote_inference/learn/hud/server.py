@@ -20,7 +20,7 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from remote_inference.base.calls import Calls
 from remote_inference.base.errors import UserError
-from remote_inference.base.wire import WireError
+from remote_inference.base.wire.arrays import WireError
 from remote_inference.learn.hud.episode import Frame, HudEnvironment
 from remote_inference.server.frameworks.openpi import pack, unpack_map
 
@@ -39,7 +39,7 @@ class HudServer:
     """One environment on one WebSocket port and one control port.
 
     One thread makes the environment and all calls on it. A call that never returns blocks neither `run` nor
-    the process: how long agents wait is limited by the environment (`run_on_thread`).
+    the process: how long agents wait is limited by the environment (`ThreadEnvironment`).
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class HudServer:
         self._host = host
         self._calls = Calls()
         self._bound: ServerConnection | None = None
-        self._hud: HudEnvironment | None = None
+        self._environment: HudEnvironment  # made by `run` before it serves
         self.url = ""
 
     async def run(
@@ -63,8 +63,9 @@ class HudServer:
         """
         self._calls.start("hud_environment")
         try:
-            self._hud = await _unless(stop, self._run_call(self._make))
-            if self._hud is not None:
+            made = await _unless(stop, self._run_call(self._make))
+            if made is not None:
+                self._environment = made
                 await self._serve_until(stop, announce, port, control_port)
         finally:
             self._calls.close()
@@ -95,11 +96,6 @@ class HudServer:
         finally:
             with suppress(asyncio.TimeoutError):  # an earlier call has not returned
                 await asyncio.wait_for(self._run_call(self._environment.close), CLOSE_TIMEOUT_S)
-
-    @property
-    def _environment(self) -> HudEnvironment:
-        assert self._hud is not None, "`run` makes it before it serves"
-        return self._hud
 
     async def _run_call(self, call: Callable[[], Result]) -> Result:
         return await asyncio.wrap_future(self._calls.submit(call))
@@ -196,19 +192,12 @@ class HudServer:
     # -- the control channel -------------------------------------------------------------------------------
 
     async def _serve_control(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
-            while line := await self._read_line(reader):
+        # A line that is longer than the stream's limit is a ValueError, and the last.
+        with suppress(ConnectionError, asyncio.IncompleteReadError, ValueError):
+            while line := await reader.readline():
                 writer.write(json.dumps(await self._answer(line)).encode() + b"\n")
                 await writer.drain()
         writer.close()
-
-    @staticmethod
-    async def _read_line(reader: asyncio.StreamReader) -> bytes:
-        """Return the next line; nothing at the end, or after a line that is too long."""
-        try:
-            return await reader.readline()
-        except ValueError:  # longer than the stream's limit
-            return b""
 
     async def _answer(self, line: bytes) -> dict[str, Any]:
         number: Any = None

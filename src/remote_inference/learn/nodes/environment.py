@@ -23,7 +23,7 @@ from remote_inference.base.nodes.runtime import StartupError, run_node
 from remote_inference.base.nodes.timers import TimerSchedule
 from remote_inference.learn.environment import EnvError, Moment, action_that_holds
 from remote_inference.learn.environments import make_environment
-from remote_inference.learn.environments.runners import Timeouts, run_in_real_time
+from remote_inference.learn.environments.runners import RealTimeThreadEnvironment, Timeouts
 from remote_inference.learn.nodes.simulated_sensors import SimulatedControllers, SimulatedSensors
 from remote_inference.srv import GetOutcome, ResetEnvironment
 
@@ -90,7 +90,7 @@ class EnvironmentNode(Node):
         options, contract = read_options(setup.options), load_contract(setup.contract)
         self._is_stepped = setup.mode == "stepped"
         try:
-            self._environment = run_in_real_time(
+            self._environment = RealTimeThreadEnvironment(
                 setup.environment,
                 lambda: make_environment(setup.environment, options),
                 Timeouts(step_s=setup.step_timeout_s),
@@ -102,7 +102,7 @@ class EnvironmentNode(Node):
                 contract,
                 self._spec,
                 before_command=self._advance_to_now,
-                after_command=self._step_if_commanded,
+                after_commands=self._step,
             )
             self._begin(0, self._spec.tasks[0])
         except EnvError as error:
@@ -134,10 +134,9 @@ class EnvironmentNode(Node):
 
     # -- time ----------------------------------------------------------------------------------------------
 
-    def _step_if_commanded(self) -> None:
-        """Move on by one control period if every controller was commanded since the last one."""
-        if self._is_stepped and self._controllers.have_all_commanded:
-            self._controllers.begin_tick()
+    def _step(self) -> None:
+        """Move on by one control period, for every controller was commanded since the last one."""
+        if self._is_stepped:
             self._advance(self._moment.time_s + 1.0 / self._spec.control_rate_hz)
 
     def _advance_to_now(self) -> None:
@@ -180,35 +179,31 @@ class EnvironmentNode(Node):
     # -- services ------------------------------------------------------------------------------------------
 
     def _on_reset(
-        self, request: ResetEnvironment.Request, response: ResetEnvironment.Response
+        self, request: ResetEnvironment.Request, _: ResetEnvironment.Response
     ) -> ResetEnvironment.Response:
         task = request.task or self._spec.tasks[0]
         try:
             self._begin(request.seed, task)
         except EnvError as error:
-            response.message = str(error)
             self.get_logger().error(f"no episode began: {error}")
-            return response
-        response.success = True
-        response.message = f"episode with seed {request.seed} began: {task}"
-        return response
+            return ResetEnvironment.Response(message=str(error))
+        message = f"episode with seed {request.seed} began: {task}"
+        return ResetEnvironment.Response(success=True, message=message)
 
     def _on_outcome(self, _: GetOutcome.Request, response: GetOutcome.Response) -> GetOutcome.Response:
         response.seed, response.task = self._seed, self._task
         response.elapsed_s, response.reward = self._moment.time_s, self._moment.reward
         response.ended = self._moment.ended
+        if not self._problem:
+            try:
+                metrics = self._environment.metrics()
+            except EnvError as error:
+                self._stand(error)
+            else:
+                response.success = metrics.success
+                response.metric_names = list(metrics.values)
+                response.metric_values = [float(value) for value in metrics.values.values()]
         response.message = self._problem
-        if self._problem:
-            return response
-        try:
-            metrics = self._environment.metrics()
-        except EnvError as error:
-            self._stand(error)
-            response.message = self._problem
-            return response
-        response.success = metrics.success
-        response.metric_names = list(metrics.values)
-        response.metric_values = [float(value) for value in metrics.values.values()]
         return response
 
 

@@ -25,10 +25,9 @@ from remote_inference.base.nodes.deferred_service import create_deferred_service
 from remote_inference.base.nodes.parameters import NodeParameters, declare_parameters
 from remote_inference.base.nodes.runtime import STOP_POLL_S, StartupError, is_stopping, run_node
 from remote_inference.base.nodes.timers import TimerSchedule
-from remote_inference.base.wire import bytes_field
+from remote_inference.base.wire.arrays import bytes_field
 from remote_inference.learn.environment import EnvError
-from remote_inference.learn.environments.process_environment import ProcessEnvironment
-from remote_inference.learn.environments.process_frames import Touch, spec_to_map
+from remote_inference.learn.environments.process_environment import ProcessEnvironment, Touch, spec_to_map
 from remote_inference.learn.environments.slot_pool import CLOSE_S, LEASE_S, Grant, LeaseDesk, SlotPool
 from remote_inference.learn.leases import LeaseError
 from remote_inference.learn.nodes.environment import EnvironmentName, EnvironmentOptions, read_options
@@ -61,50 +60,16 @@ class _Held(Generic[Response]):
             self._give(response)
 
 
-class HeldAnswers:
-    """The requests that are not answered yet. `hold` and `answer_late` are for one thread."""
-
-    def __init__(self, hold_s: float = HOLD_S, now_s: Callable[[], float] = time.monotonic) -> None:
-        """Begin without requests. hold_s: until one is answered "pending". now_s: a monotonic clock [s]."""
-        self._hold_s, self._now_s = hold_s, now_s
-        self._held: list[_Held[Any]] = []
-
-    def hold(
-        self,
-        outcome: Future[Result],
-        make: Callable[[Future[Result]], Response],
-        pending: Response,
-        give: Callable[[Response], None],
-    ) -> None:
-        """Answer when the outcome is there, on its thread, or with `pending` by `answer_late`.
-
-        make: returns the response to a future that is done. give: sends a response; from any thread.
-        """
-        held = _Held(give, pending, self._now_s() + self._hold_s)
-
-        def answer(done: Future[Result]) -> None:
-            if not held.is_given:  # else it was answered "pending", and its client repeats it
-                held.give(make(done))
-
-        outcome.add_done_callback(answer)
-        if not held.is_given:
-            self._held.append(held)
-
-    def answer_late(self) -> None:
-        """Answer the requests that have waited long enough; to be called several times a second."""
-        now_s = self._now_s()
-        for held in self._held:
-            if held.until_s <= now_s:
-                held.give(held.pending)
-        self._held = [held for held in self._held if not held.is_given]
-
-
-class PoolAnswers(HeldAnswers):
+class PoolAnswers:
     """Answers requests for one pool. For one thread; `give`, which sends a response, is called on any."""
 
-    def __init__(self, pool: SlotPool) -> None:
-        super().__init__()
+    def __init__(
+        self, pool: SlotPool, hold_s: float = HOLD_S, now_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Begin without requests. hold_s: until one is answered "pending". now_s: a monotonic clock [s]."""
         self._pool, self._desk = pool, LeaseDesk(pool)
+        self._hold_s, self._now_s = hold_s, now_s
+        self._held: list[_Held[Any]] = []  # not answered yet
 
     def lease(
         self, request: LeaseEnvironments.Request, give: Callable[[LeaseEnvironments.Response], None]
@@ -140,6 +105,35 @@ class PoolAnswers(HeldAnswers):
             return
         describe = partial(_describe_touch, request.slot)
         self.hold(outcome, describe, TouchSlot.Response(pending=True), give)
+
+    def hold(
+        self,
+        outcome: Future[Result],
+        make: Callable[[Future[Result]], Response],
+        pending: Response,
+        give: Callable[[Response], None],
+    ) -> None:
+        """Answer when the outcome is there, on its thread, or with `pending` by `answer_late`.
+
+        make: returns the response to a future that is done. give: sends a response; from any thread.
+        """
+        held = _Held(give, pending, self._now_s() + self._hold_s)
+
+        def answer(done: Future[Result]) -> None:
+            if not held.is_given:  # else it was answered "pending", and its client repeats it
+                held.give(make(done))
+
+        outcome.add_done_callback(answer)
+        if not held.is_given:
+            self._held.append(held)
+
+    def answer_late(self) -> None:
+        """Answer the requests that have waited long enough; to be called several times a second."""
+        now_s = self._now_s()
+        for held in self._held:
+            if held.until_s <= now_s:
+                held.give(held.pending)
+        self._held = [held for held in self._held if not held.is_given]
 
 
 def _describe_lease(whole: Future[Grant]) -> LeaseEnvironments.Response:

@@ -22,7 +22,7 @@ from remote_inference.base.clients.server_session import ServerSession, SessionR
 from remote_inference.base.contract.fields import find_topic_name_problem
 from remote_inference.base.contract.image_source import RAW
 from remote_inference.base.errors import UserError
-from remote_inference.base.exchange import ChunkStatus, ImageFeature, Request, SessionOffer
+from remote_inference.base.exchange import ChunkStatus, ImageFeature, Request
 from remote_inference.base.policy import (
     Continuation,
     PastStep,
@@ -34,7 +34,9 @@ from remote_inference.base.policy import (
     fingerprint_of,
     show_policy_version,
 )
-from remote_inference.base.wire import SensedStep, WireError, image_to_message, observation_to_message
+from remote_inference.base.wire.arrays import WireError
+from remote_inference.base.wire.images.images import image_to_message
+from remote_inference.base.wire.observation import SensedStep, observation_to_message
 from remote_inference.learn.environment import EnvironmentSpec
 from remote_inference.learn.environments.robot_contract import make_robot_contract
 from remote_inference.learn.evaluation.policies import (
@@ -46,7 +48,7 @@ from remote_inference.learn.evaluation.policies import (
 from remote_inference.msg import Observation, ServerStatus
 from remote_inference.srv import GetStatus
 
-# -- The policy of a server's status, and the offer of an evaluation's session ---------------------------
+# -- The policy of a server's status ---------------------------------------------------------------------
 
 
 def find_status_problem(status: ServerStatus, num_envs: int, *, accepts_weight_updates: bool) -> str:
@@ -82,16 +84,6 @@ def read_spec(status: ServerStatus, environment: EnvironmentSpec) -> PolicySpec:
         observation_steps=max(1, status.observation_steps),
         serving_mode=ServingMode(status.serving_mode),
     )
-
-
-def make_episode_offer(
-    environment: EnvironmentSpec, policy: PolicySpec, task: str, *, accepts_weight_updates: bool
-) -> SessionOffer:
-    """Return the offer of an environment as a robot of a policy, with images as they are rendered."""
-    contract = make_robot_contract(environment, policy, task)
-    offer = make_offer(contract, accepts_weight_updates=accepts_weight_updates)
-    images = [ImageFeature(name, RAW, *shape[:2]) for name, shape in policy.image_shapes.items()]
-    return replace(offer, images=images)
 
 
 def _image_shape(shape: tuple[int | None, ...]) -> tuple[int, int, int]:
@@ -141,7 +133,6 @@ class ServerPolicy:
         """server: full name of its node. Raises PolicyError."""
         self.server, self.environment = server, environment
         self.accepts_weight_updates = accepts_weight_updates
-        self.patience = PATIENCE
         self.aborted = threading.Event()
         self.missed_s = math.inf  # when a session could first not be opened, since one last got an answer
         self._of_thread: dict[int, _Slot] = {}
@@ -193,9 +184,9 @@ class _Slot:
 
     def read_spec(self, num_envs: int) -> PolicySpec:
         """Return the policy of the server. Raises PolicyError or OperatorError."""
-        server, call_s = self._policy.server, self._policy.patience.call_s
+        server = self._policy.server
         status: ServerStatus = self._client.call(
-            GetStatus, f"{server}/get_status", GetStatus.Request(), call_s
+            GetStatus, f"{server}/get_status", GetStatus.Request(), PATIENCE.call_s
         ).status
         accepts_weight_updates = self._policy.accepts_weight_updates
         if problem := find_status_problem(status, num_envs, accepts_weight_updates=accepts_weight_updates):
@@ -205,7 +196,7 @@ class _Slot:
     def begin(self) -> EpisodePolicy:
         """Begin an episode; the one before is over."""
         self._episode_id, self._is_begin = self._episode_id + 1, True
-        return EpisodePolicy(self._answer)
+        return self._answer
 
     def _answer(self, observation: PolicyObservation, _: int) -> PolicyAnswer:
         """Return the chunk. Raises PolicyError when the server has none, ServerLostError without one."""
@@ -216,8 +207,7 @@ class _Slot:
 
     def close(self) -> bool:
         """End the session and the client; return False when the slot stays in use."""
-        patience = self._policy.patience
-        if not self._in_use.acquire(timeout=patience.call_s):
+        if not self._in_use.acquire(timeout=PATIENCE.call_s):
             return False
         with self._client:
             if self._is_open and self._session is not None:
@@ -233,13 +223,11 @@ class _Slot:
         begin_s = time.monotonic()
         try:
             message = self._write(observation, is_begin)
-            chunk = session.ask(message, policy.patience.answer_s, self._watch)
-        except OperatorError as error:  # it names the server
+            chunk = session.ask(message, PATIENCE.answer_s, self._watch)
+        except (OperatorError, WireError) as error:
             self._is_open = False
-            raise ServerLostError(str(error)) from error
-        except WireError as error:
-            self._is_open = False
-            raise ServerLostError(f"server {policy.server}: {error}") from error
+            place = f"server {policy.server}: " if isinstance(error, WireError) else ""  # else it names it
+            raise ServerLostError(f"{place}{error}") from error
         answer_s = time.monotonic() - begin_s
         policy.missed_s = math.inf
         if chunk.status is ChunkStatus.DRAINING:
@@ -304,17 +292,18 @@ class _Slot:
         is_final = isinstance(error, SessionRefusedError) and not error.is_passing
         now_s = time.monotonic()
         missed_s = policy.missed_s = min(policy.missed_s, now_s)
-        if is_final or now_s - missed_s >= policy.patience.return_s:
+        if is_final or now_s - missed_s >= PATIENCE.return_s:
             raise ServerLostError(str(error)) from error
 
     def _open(self, task: str) -> None:
         """Open the session, or reopen it. Raises OperatorError, SessionRefusedError or ServerLostError."""
         policy = self._policy
-        offer = make_episode_offer(
-            policy.environment, policy.spec, task, accepts_weight_updates=policy.accepts_weight_updates
-        )
+        contract = make_robot_contract(policy.environment, policy.spec, task)
+        images = [ImageFeature(name, RAW, *shape[:2]) for name, shape in policy.spec.image_shapes.items()]
+        offer = make_offer(contract, accepts_weight_updates=policy.accepts_weight_updates)
+        offer = replace(offer, images=images)  # as they are rendered
         if self._session is None:
-            self._session = ServerSession(self._client, policy.server, offer, policy.patience.call_s)
+            self._session = ServerSession(self._client, policy.server, offer, PATIENCE.call_s)
         else:
             self._session.offer = replace(self._session.offer, task=task)
             self._session.reopen()

@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -19,16 +18,11 @@ from std_msgs.msg import Header
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.image_source import BY_COLOUR, COMPRESSED_IMAGE, RAW, ImageSource
 from remote_inference.base.contract.state_source import JOINT_STATE
-from remote_inference.base.wire import (
-    IMAGE_ENCODINGS,
-    CommandReader,
-    SensorError,
-    WireError,
-    bytes_field,
-    float64_field,
-    image_to_message,
-    make_sink_reader,
-)
+from remote_inference.base.wire.arrays import SensorError, WireError, bytes_field, float64_field
+from remote_inference.base.wire.commands import make_sink_reader
+from remote_inference.base.wire.commands.writer import CommandReader
+from remote_inference.base.wire.images.encodings import IMAGE_ENCODINGS
+from remote_inference.base.wire.images.images import image_to_message
 from remote_inference.base.wire.qos import COMMAND_QOS, SENSOR_QOS
 from remote_inference.learn.environment import EnvError, EnvironmentObservation, EnvironmentSpec, FeatureKind
 
@@ -45,18 +39,19 @@ class SimulatedControllers:
         spec: EnvironmentSpec,
         *,
         before_command: Callable[[], None],
-        after_command: Callable[[], None],
+        after_commands: Callable[[], None],
     ) -> None:
-        """before_command, after_command: called when a command has come, and when `targets` has it.
+        """before_command: called when a command has come, before `targets` has it.
 
+        after_commands: called each time that every controller was commanded since the last call, or `hold`.
         Raises EnvError when the environment takes other actions than the contract's, or of another kind.
         """
         _check_actions(contract, spec)
         self._node = node
         self._before_command = before_command
-        self._after_command = after_command
-        self._waiting = frozenset(sink.topic for sink in contract.topic_commands)
-        self._topics = self._waiting
+        self._after_commands = after_commands
+        self._topics = frozenset(sink.topic for sink in contract.topic_commands)
+        self._waiting = self._topics  # for their commands
         self.targets = np.zeros(len(spec.actions.names))  # [A], in the environment's order
         for sink in contract.commands:
             try:
@@ -69,17 +64,9 @@ class SimulatedControllers:
             take = partial(self._on_command, sink.topic, reader, places)
             node.create_subscription(reader.message_type, sink.topic, take, COMMAND_QOS)
 
-    @property
-    def have_all_commanded(self) -> bool:
-        """Whether every controller was commanded since the last `begin_tick`."""
-        return not self._waiting
-
     def hold(self, targets: NDArray[np.float64]) -> None:
         """Set targets `[A]` until the next command."""
         self.targets = targets.copy()
-        self.begin_tick()
-
-    def begin_tick(self) -> None:
         self._waiting = self._topics
 
     def _on_command(self, topic: str, reader: CommandReader, places: list[int], message: Any) -> None:
@@ -91,7 +78,9 @@ class SimulatedControllers:
         self._before_command()
         self.targets[places] = values
         self._waiting -= {topic}
-        self._after_command()
+        if not self._waiting:
+            self._waiting = self._topics
+            self._after_commands()
 
 
 def _check_actions(contract: Contract, spec: EnvironmentSpec) -> None:
@@ -108,14 +97,8 @@ COMPRESSED = "/compressed"  # what image_transport adds to the topic of the raw 
 _KINDS = {"rgb": FeatureKind.RGB, "depth": FeatureKind.DEPTH}
 
 
-@dataclass
-class _Entry:
-    """One joint's value in one array of a JointState."""
-
-    joint: str
-    field: str
-    values: str  # feature that holds it
-    place: int
+# The values of a JointState: by joint and array, the feature that holds the value, and its place there.
+_Entries = dict[tuple[str, str], tuple[str, int]]
 
 
 class SimulatedSensors:
@@ -151,15 +134,15 @@ class SimulatedSensors:
         for camera in self._cameras:
             camera.publish(observation, stamp)
 
-    def _find_joints(self, contract: Contract) -> dict[str, list[_Entry]]:
-        topics: dict[str, list[_Entry]] = {}
+    def _find_joints(self, contract: Contract) -> dict[str, _Entries]:
+        topics: dict[str, _Entries] = {}
         for source in contract.state_sources.values():
             if source.field is None:  # which field of the joints is read
                 raise EnvError(
                     f"{self._spec.name}: {source.topic}: found {source.type}, expected {JOINT_STATE}: "
                     "simulated robots show joints and cameras"
                 )
-            entries = topics.setdefault(source.topic, [])
+            entries = topics.setdefault(source.topic, {})
             for joint, entry in zip(source.joints, source.state_names, strict=True):
                 name = contract.rename.get(f"joints.{entry}", entry)
                 if name not in self._spec.state_names:
@@ -168,11 +151,9 @@ class SimulatedSensors:
                         f"{self._spec.name}: {source.topic}: found no {name} in the state, which has {shown}"
                     )
                 place = self._spec.state_names.index(name)
-                found = [(joint, source.field, self._state)]
+                entries.setdefault((joint, source.field), (self._state, place))
                 if self._velocity and source.field == "position":
-                    found.append((joint, "velocity", self._velocity))
-                known = {(one.joint, one.field) for one in entries}
-                entries += [_Entry(*one, place) for one in found if one[:2] not in known]
+                    entries.setdefault((joint, "velocity"), (self._velocity, place))
         return topics
 
 
@@ -208,17 +189,15 @@ class _Camera:
             self._compressed.publish(CompressedImage(header=header, format=self._format, data=data))
 
 
-def _joint_state(
-    entries: Sequence[_Entry], observation: EnvironmentObservation, header: Header
-) -> JointState:
+def _joint_state(entries: _Entries, observation: EnvironmentObservation, header: Header) -> JointState:
     """Return a message with an array for each field that a joint has; joints without it have NaN there."""
-    joints = list(dict.fromkeys(entry.joint for entry in entries))
+    joints = list(dict.fromkeys(joint for joint, _ in entries))
     message = JointState(header=header, name=joints)
-    for field in dict.fromkeys(entry.field for entry in entries):
+    for field in dict.fromkeys(field for _, field in entries):
         values = np.full(len(joints), np.nan)
-        for entry in entries:
-            if entry.field == field:
-                values[joints.index(entry.joint)] = observation.values[entry.values][entry.place]
+        for (joint, its_field), (feature, place) in entries.items():
+            if its_field == field:
+                values[joints.index(joint)] = observation.values[feature][place]
         setattr(message, field, float64_field(values))
     return message
 

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from remote_inference.bags.storage.bag import OnProgress, no_progress
+from remote_inference.bags.storage.bag import BagReader, OnProgress
 from remote_inference.bags.storage.bag_records import BagError
 from remote_inference.bags.timeline.robot_bag import FloatArray, RobotBag
+from remote_inference.base.admission import make_offer
+from remote_inference.base.contract.image_source import RAW
 from remote_inference.base.errors import UserError
-from remote_inference.base.exchange import SessionOffer
+from remote_inference.base.exchange import ImageFeature, SessionOffer
 from remote_inference.base.policy import Float32Array
-from remote_inference.base.wire import WireError, chunk_from_message
-from remote_inference.base.wire.arrays import read_message
+from remote_inference.base.wire.arrays import WireError, read_message
+from remote_inference.base.wire.chunk import chunk_from_message
 from remote_inference.learn.open_loop.alignment import AlignedChunk, Alignment
 from remote_inference.msg import Observation
 
@@ -47,10 +49,6 @@ class JointErrors:
     p95: float  # of the absolute error, exact to 1 %
     max: float
     mean_abs_by_row: tuple[float, ...]  # NaN where no row was compared
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it ready for JSON."""
-        return {**vars(self), "mean_abs_by_row": list(self.mean_abs_by_row)}
 
 
 class ErrorSums:
@@ -166,6 +164,76 @@ def require_history(source: str, observation_steps: int, offer: SessionOffer) ->
         )
 
 
+# -- The robot's offer of recorded requests: their joints and cameras, in order ---------------------------
+
+
+STATUS_TYPE = "remote_inference/msg/ServerStatus"
+
+
+def find_offer(robot: RobotBag) -> SessionOffer:
+    """Return the offer of a robot that could have sent the recorded requests.
+
+    Raises BagError when the bag holds no contract or no requests, they cannot be read, or nothing shows which
+    of the contract's cameras they show.
+    """
+    bag, contract = robot.bag, robot.require_contract()
+    topic = robot.topic("observation")
+    message = _first_request(bag, topic)
+    offer = make_offer(contract, client="replay", robot_namespace=robot.namespace or "/")
+    return replace(
+        offer,
+        images=_find_cameras(bag, topic, message, offer.images),
+        task=message.task,
+        wants_rtc=True,
+        max_observation_steps=message.history_steps + 1,
+    )
+
+
+def _first_request(bag: BagReader, topic: str) -> Observation:
+    if topic not in bag.topics:
+        raise BagError(
+            f"{bag.path}: found no {topic}, expected the recorded requests, which a policy is asked"
+        )
+    first = next(bag.raw_messages([topic]), None)
+    if first is None:
+        raise BagError(f"{bag.path}: found no message on {topic}, expected the recorded requests")
+    try:
+        return read_message(first[2], Observation, "the first request")
+    except WireError as error:
+        raise BagError(f"{bag.path}: {error}") from error
+
+
+def _find_cameras(
+    bag: BagReader, topic: str, message: Observation, cameras: Sequence[ImageFeature]
+) -> tuple[ImageFeature, ...]:
+    """Return which of the contract's cameras the requests show: all of them, or those of the policy then."""
+    candidates = [tuple(cameras), ()]
+    if not any(_shows(message, images) for images in candidates):
+        needed = _needed_then(bag)
+        candidates = [tuple(image for image in cameras if image.name in names) for names in needed]
+    found = {images for images in candidates if _shows(message, images)}
+    if len(found) == 1:
+        return found.pop()
+    shown = len(message.images) + len(message.raw_images)
+    names = ", ".join(image.name for image in cameras) or "no camera"
+    raise BagError(
+        f"{bag.path}: {topic} shows {shown} images, the contract has {len(cameras)} ({names}): expected all "
+        "of them, or the status of the server in the bag, which names those that its policy used"
+    )
+
+
+def _shows(message: Observation, images: Sequence[ImageFeature]) -> bool:
+    raw = sum(image.encoding == RAW for image in images)
+    return (len(message.images), len(message.raw_images)) == (len(images) - raw, raw)
+
+
+def _needed_then(bag: BagReader) -> set[frozenset[str]]:
+    """Return the camera features of each policy in the bag, by the status of its server."""
+    topics = [name for name, topic in bag.topics.items() if topic.msgtype == STATUS_TYPE]
+    messages = bag.messages(topics) if topics else ()
+    return {frozenset(status.image_features) for _, _, status in messages if status.policy_name}
+
+
 # -- The begin of a comparison, to be drawn: what was executed, and the chunks that were predicted for it
 
 
@@ -221,7 +289,7 @@ class Evaluation:
     recorded_policies: set[str] = field(default_factory=set)  # fingerprints
 
 
-def evaluate(robot: RobotBag, answerer: Answerer, on_progress: OnProgress = no_progress) -> Evaluation:
+def evaluate(robot: RobotBag, answerer: Answerer, on_progress: OnProgress) -> Evaluation:
     """Replay all requests of a robot in a bag to a policy.
 
     Raises BagError for a damaged bag, and for one without a contract or of other joints than the contract's.

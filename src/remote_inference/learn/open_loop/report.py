@@ -12,16 +12,11 @@ from typing import Any
 from remote_inference.learn.open_loop.evaluation import ErrorSums, Evaluation, ReplayError
 
 ALL = "all"
-REFERENCES = ("executed", "recorded")  # names of the sums of an Evaluation
 WITHIN, EXCEEDED, UNJUDGED = range(3)  # exit codes
 
 
-@dataclass(frozen=True)
-class Bound:
-    """The largest mean absolute error of a joint, or of each one with ALL, in the joint's unit."""
-
-    joint: str
-    largest: float
+# A joint, or ALL for each one, and its largest mean absolute error, in the joint's unit.
+Bound = tuple[str, float]
 
 
 def parse_bounds(texts: Iterable[str], joints: Sequence[str]) -> list[Bound]:
@@ -29,20 +24,20 @@ def parse_bounds(texts: Iterable[str], joints: Sequence[str]) -> list[Bound]:
 
     Raises ReplayError for another text, and for a joint that is neither ALL nor among `joints`.
     """
-    return [_parse_bound(text, joints) for text in texts]
-
-
-def _parse_bound(text: str, joints: Sequence[str]) -> Bound:
-    joint, _, value = text.partition("=")
-    try:
-        largest = float(value)
-    except ValueError:
-        largest = math.nan
-    if not largest >= 0.0:
-        raise ReplayError(f"--max-error: found {text!r}, expected a joint or 'all' and a number, as all=0.05")
-    if joint not in (ALL, *joints):
-        raise ReplayError(f"--max-error: found joint {joint!r}, expected '{ALL}', {', '.join(joints)}")
-    return Bound(joint, largest)
+    bounds = []
+    for text in texts:
+        joint, _, value = text.partition("=")
+        try:
+            largest = float(value)
+        except ValueError:
+            largest = math.nan
+        if not largest >= 0.0:
+            expected = "a joint or 'all' and a number, as all=0.05"
+            raise ReplayError(f"--max-error: found {text!r}, expected {expected}")
+        if joint not in (ALL, *joints):
+            raise ReplayError(f"--max-error: found joint {joint!r}, expected '{ALL}', {', '.join(joints)}")
+        bounds.append((joint, largest))
+    return bounds
 
 
 @dataclass(frozen=True)
@@ -52,8 +47,8 @@ class Report:
     bag: str
     namespace: str
     evaluations: Sequence[Evaluation]
-    bounds: Sequence[Bound] = ()
-    against: str = REFERENCES[0]  # what the bounds are for
+    bounds: Sequence[Bound]
+    against: str  # name of the sums of an Evaluation that the bounds are for
 
     @property
     def exceeded(self) -> list[str]:
@@ -111,7 +106,7 @@ class Report:
 
     def _excesses(self, evaluation: Evaluation) -> Iterator[str]:
         for joint in self._sums(evaluation).by_joint():
-            bounds = [bound.largest for bound in self.bounds if bound.joint in (ALL, joint.name)]
+            bounds = [largest for bounded, largest in self.bounds if bounded in (ALL, joint.name)]
             if bounds and not joint.mean_abs <= min(bounds):  # recorded values may be NaN
                 yield (
                     f"{evaluation.policy.source}: {joint.name}: mean absolute error {joint.mean_abs:.4g} "
@@ -126,7 +121,7 @@ def _to_json(evaluation: Evaluation) -> dict[str, Any]:
         **{name: getattr(evaluation, name) for name in counts},
         "first_failure": evaluation.first_failure,
         **{
-            name: {"rows": sums.rows, "joints": [joint.to_json() for joint in sums.by_joint()]}
+            name: {"rows": sums.rows, "joints": [vars(joint) for joint in sums.by_joint()]}
             for name, sums in (("executed", evaluation.executed), ("recorded", evaluation.recorded))
         },
     }

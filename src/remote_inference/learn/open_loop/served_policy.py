@@ -7,11 +7,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 
-from remote_inference.base.admission import ServerTerms, judge
+from remote_inference.base.admission import judge
 from remote_inference.base.exchange import Chunk, SessionOffer, no_rows
 from remote_inference.base.policy import Policy
 from remote_inference.learn.open_loop.evaluation import Answer, PolicyIdentity, ReplayError, require_history
+from remote_inference.server.admission import terms_of
 from remote_inference.server.manifest.manifest import Manifest
 from remote_inference.server.policies import load_policy
 from remote_inference.server.policy_watch import PolicyWatch
@@ -19,8 +21,8 @@ from remote_inference.server.requests.job import Consumers
 from remote_inference.server.requests.request_decoder import RequestDecoder, sample_requests
 from remote_inference.server.requests.request_log import RequestRecord
 from remote_inference.server.requests.worker import Worker
-from remote_inference.server.schedulers.scheduler import RoundRobin
-from remote_inference.server.sessions.session import Session
+from remote_inference.server.schedulers import RoundRobin
+from remote_inference.server.sessions import Session
 from remote_inference.server.warmup import Rehearsal, make_ready
 
 
@@ -33,16 +35,7 @@ def serve(manifest: Manifest, source: str, offer: SessionOffer) -> Iterator[Serv
     """
     with closing(load_policy(manifest.model)) as policy:
         decoder = RequestDecoder(manifest, policy.spec)
-        terms = ServerTerms(
-            manifest.default_task,
-            manifest.pin_task,
-            manifest.strict_fps,
-            max_sessions=1,
-            active_sessions=0,
-            load=0.0,
-            accepting=True,
-            limits=manifest.limits,
-        )
+        terms = replace(terms_of(manifest), updates_weights=False)  # no trainer changes them here
         verdict = judge(offer, policy.spec, terms)
         if not verdict.accepted:
             raise ReplayError(f"{source} does not fit the bag ({verdict.rejection}): {verdict.reason}")

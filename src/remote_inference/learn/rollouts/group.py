@@ -10,7 +10,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -344,7 +344,3 @@ class Curriculum:
             rate = (1.0 - RECENT) * before.success_rate + RECENT * rate
         self._records[group.task] = TaskRecord(before.groups + 1, rate)
         return self._records[group.task]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return what is known of each task."""
-        return {task: vars(record) for task, record in self._records.items()}

@@ -227,12 +227,11 @@ class RolloutPool:
                 for first, sampling in zip(shown, drawn, strict=True)
             ]
             await self._play(slots, policy, rollouts, progress)
-            trajectories = await gather(
-                self._finish(slots, index, rollout) for index, rollout in enumerate(rollouts)
-            )
+            metrics = await gather(slots.metrics(index) for index in range(len(rollouts)))
         finally:
             self._is_playing = False
-        return Group(slots.spec, task, seed, tuple(trajectories))
+        played = zip(rollouts, slots.slots, slots.process_ids, metrics, strict=True)
+        return Group(slots.spec, task, seed, tuple(Rollout.finish(*each) for each in played))
 
     @staticmethod
     async def _play(
@@ -248,11 +247,6 @@ class RolloutPool:
         while running := [index for index, rollout in enumerate(rollouts) if not rollout.ended]:
             answers = await policy.answer([(index, rollouts[index].next_request()) for index in running])
             await gather(execute(index, answer) for index, answer in zip(running, answers, strict=True))
-
-    @staticmethod
-    async def _finish(slots: LeasedSlots, index: int, rollout: Rollout) -> Trajectory:
-        metrics = await slots.metrics(index)
-        return rollout.finish(slots.slots[index], slots.process_ids[index], metrics)
 
     # -- the lease -----------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from remote_inference.base.errors import UserError
 from remote_inference.base.wire.arrays import ByteBuffer, WireError, float64_field
 from remote_inference.learn.environment import EnvError, EnvironmentObservation, Step
 from remote_inference.learn.environments.policy_view import Actions
-from remote_inference.learn.environments.process_frames import MAX_FRAME_BYTES, Touch, spec_from_map
+from remote_inference.learn.environments.process_environment import MAX_FRAME_BYTES, Touch, spec_from_map
 from remote_inference.learn.leases import LeaseError
 from remote_inference.learn.rollouts.transport import LeasedSlots
 from remote_inference.server.frameworks.openpi import unpack_map

@@ -20,13 +20,16 @@ from remote_inference.bags.export.format import ControlTick
 from remote_inference.bags.export.lerobot_v3 import LeRobotDataSet
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.errors import UserError
-from remote_inference.base.wire import image_to_message
+from remote_inference.base.wire.images.images import image_to_message
 from remote_inference.learn.environment import EnvironmentObservation, EnvironmentSpec, FeatureKind
 from remote_inference.learn.environments.robot_contract import make_data_set_contract
 from remote_inference.learn.rollouts.group import Group, Trajectory
 from remote_inference.robot.command import CommandSource
 
 ROLLOUTS_FILE = "meta/rollouts.json"  # what LeRobot's own files have no place for
+# Columns of a data set's frames, with their types.
+REWARD, DONE, SUCCESS = "next.reward", "next.done", "next.success"
+OUTCOME: Mapping[str, str] = {REWARD: "float32", DONE: "bool", SUCCESS: "bool"}
 ADVANTAGE, LOG_PROBABILITY = "rollout.advantage", "rollout.log_probability"
 
 
@@ -36,19 +39,9 @@ class SavingError(UserError):
 
 @dataclass(frozen=True)
 class OutcomeTick(ControlTick):
-    """One control tick of a simulated episode, with its outcome."""
+    """One control tick of a simulated episode. own: the values of the data set's own columns."""
 
-    reward: float
-    is_last: bool
-    success: bool
-
-
-@dataclass(frozen=True)
-class RolloutTick(OutcomeTick):
-    """One control tick of a rollout, with what learning needs of it."""
-
-    advantage: float
-    log_probability: float | None
+    own: Mapping[str, Any]
 
 
 # -- one table -----------------------------------------------------------------------------------------------
@@ -107,12 +100,11 @@ def save_lerobot(group: Group, folder: Path) -> None:
     require_new(folder)
     if any(one.observations is None for one in group.trajectories):
         raise SavingError("rollouts: found no observations, expected a group that was played with them")
-    known = all(one.log_probabilities is not None for one in group.trajectories)
-    with RolloutDataSet(
-        folder,
-        make_data_set_contract(group.environment, group.task, _cameras(group)),
-        has_log_probabilities=known,
-    ) as target:
+    columns = {**OUTCOME, ADVANTAGE: "float32"}
+    if all(one.log_probabilities is not None for one in group.trajectories):
+        columns[LOG_PROBABILITY] = "float32"
+    contract = make_data_set_contract(group.environment, group.task, _cameras(group))
+    with OutcomeDataSet(folder, contract, columns) as target:
         for number, _ in enumerate(group.trajectories):
             for tick in _ticks(group, number):
                 target.add(tick)
@@ -151,29 +143,15 @@ def describe(group: Group) -> dict[str, Any]:
 
 
 class OutcomeDataSet(LeRobotDataSet):
-    """A data set whose frames have the outcome of each action."""
+    """A data set whose frames have the outcome of each action, and what learning from it needs."""
 
-    own_columns: Mapping[str, str] = {"next.reward": "float32", "next.done": "bool", "next.success": "bool"}
-
-    def own_values(self, tick: ControlTick) -> dict[str, Any]:
-        assert isinstance(tick, OutcomeTick)
-        return {"next.reward": tick.reward, "next.done": tick.is_last, "next.success": tick.success}
-
-
-class RolloutDataSet(OutcomeDataSet):
-    """A data set whose frames have what learning from rewards needs."""
-
-    def __init__(self, out: Path, contract: Contract, *, has_log_probabilities: bool) -> None:
-        """has_log_probabilities: whether each tick has one."""
-        extra = {LOG_PROBABILITY: "float32"} if has_log_probabilities else {}
-        self.own_columns = {**OutcomeDataSet.own_columns, ADVANTAGE: "float32", **extra}
+    def __init__(self, out: Path, contract: Contract, columns: Mapping[str, str] = OUTCOME) -> None:
+        self.own_columns = columns
         super().__init__(out, contract, images=True)
 
     def own_values(self, tick: ControlTick) -> dict[str, Any]:
-        assert isinstance(tick, RolloutTick)
-        own = {ADVANTAGE: tick.advantage, LOG_PROBABILITY: tick.log_probability}
-        values = super().own_values(tick) | own
-        return {name: values[name] for name in self.own_columns}
+        assert isinstance(tick, OutcomeTick)
+        return {name: tick.own[name] for name in self.own_columns}
 
 
 def describe_tick(
@@ -201,14 +179,15 @@ def describe_tick(
     }
 
 
-def _ticks(group: Group, number: int) -> Iterator[RolloutTick]:
+def _ticks(group: Group, number: int) -> Iterator[OutcomeTick]:
     one = group.trajectories[number]
     assert one.observations is not None, "save_lerobot has checked"
     cameras = _cameras(group)
     for chunk_number, chunk in enumerate(one.chunks):
         for row in range(chunk.steps):
             step = chunk.first_step + row
-            yield RolloutTick(
+            is_last = step == len(one) - 1
+            yield OutcomeTick(
                 **describe_tick(group.environment, cameras, one.observations[step], one.actions[step]),
                 tick=step,
                 episode_id=number,
@@ -217,11 +196,13 @@ def _ticks(group: Group, number: int) -> Iterator[RolloutTick]:
                 seq_id=chunk_number,
                 step_index=row,
                 policy_version=chunk.policy_version,
-                reward=float(one.rewards[step]),
-                is_last=step == len(one) - 1,
-                success=one.is_success and step == len(one) - 1,
-                advantage=float(group.advantages[number]),
-                log_probability=_log_probability(one, step),
+                own={
+                    REWARD: float(one.rewards[step]),
+                    DONE: is_last,
+                    SUCCESS: one.is_success and is_last,
+                    ADVANTAGE: float(group.advantages[number]),
+                    LOG_PROBABILITY: _log_probability(one, step),
+                },
             )
 
 

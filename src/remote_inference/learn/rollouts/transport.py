@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 from remote_inference.learn.environment import EnvironmentObservation, EnvironmentSpec, Metrics, Step
 from remote_inference.learn.environments.policy_view import Actions
-from remote_inference.learn.environments.process_environment import ProcessEnvironment
-from remote_inference.learn.environments.process_frames import Touch
-from remote_inference.learn.environments.runners import Timeouts
+from remote_inference.learn.environments.process_environment import ProcessEnvironment, Touch
 from remote_inference.learn.environments.slot_pool import Grant, SlotPool
 
 
@@ -102,11 +100,9 @@ class LocalTransport:
         self._pool = pool
 
     @classmethod
-    def of(
-        cls, environment: str, options: Mapping[str, Any], slots: int, timeouts: Timeouts | None = None
-    ) -> LocalTransport:
+    def of(cls, environment: str, options: Mapping[str, Any], slots: int) -> LocalTransport:
         """Return a transport to environments by name, each in a process of its own from its first lease."""
-        return cls(SlotPool(lambda: ProcessEnvironment(environment, options, timeouts), slots))
+        return cls(SlotPool(lambda: ProcessEnvironment(environment, options), slots))
 
     async def lease(self, holder: str, count: int) -> LocalSlots:
         lease_id, whole = self._pool.lease(holder, count)

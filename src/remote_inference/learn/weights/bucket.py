@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ def find_bucket_dtype(name: str | None) -> Dtype | None:
 
 
 def round_as(bits: Bits, spec: TensorSpec, bucket_dtype: Dtype | None) -> Bits:
-    """Return what a tensor's bits are when they have travelled."""
+    """Return what a tensor's bits are when they have travelled, the same without a bucket_dtype."""
     travel = type_in_bucket(spec, bucket_dtype)
     return convert(convert(bits, spec.dtype, travel), travel, spec.dtype)
 
@@ -63,17 +63,6 @@ def plan(table: Table, bucket_dtype: Dtype | None, bucket_size: int) -> Iterator
             begin = end
     if bucket:
         yield bucket
-
-
-def fill(
-    read: Callable[[TensorSpec, int, int], Bits], table: Table, bucket_dtype: Dtype | None, bucket_size: int
-) -> Iterator[bytes]:
-    """Yield the buckets of a state. read: returns the bits of a tensor from begin to end."""
-    for bucket in plan(table, bucket_dtype, bucket_size):
-        yield b"".join(
-            convert(read(spec, begin, end), spec.dtype, travel).tobytes()
-            for spec, travel, begin, end in bucket
-        )
 
 
 class BucketStager:

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -36,6 +37,33 @@ class NoCompression:
         return data
 
 
+class Zstd:
+    """Zstandard, from Python 3.14 on in its library, before in `backports.zstd`."""
+
+    def __init__(self) -> None:
+        if sys.version_info >= (3, 14):
+            from compression import zstd  # noqa: PLC0415
+        else:
+            from backports import zstd  # noqa: PLC0415
+        self._zstd = zstd
+
+    def compress(self, data: bytes) -> bytes:
+        # Values of trained weights hardly shrink further at any level.
+        compressed: bytes = self._zstd.compress(data, level=1)
+        return compressed
+
+    def decompress(self, data: bytes, size: int) -> bytes:
+        # 16 MiB: all that a frame may ask of the memory.
+        options: dict[int, int] = {self._zstd.DecompressionParameter.window_log_max: 24}
+        decompressor = self._zstd.ZstdDecompressor(options=options)
+        try:
+            found: bytes = decompressor.decompress(data, max_length=size + 1)
+        except (self._zstd.ZstdError, EOFError) as error:
+            raise WeightsError(Reason.PAYLOAD, f"part: zstd cannot decompress it: {error}") from error
+        require_size(len(found), size)
+        return found
+
+
 class NvcompLz4(NoCompression):
     """LZ4 on the GPU, which this package does not have: it is listed for a clear error."""
 
@@ -53,7 +81,7 @@ def require_size(found: int, expected: int) -> None:
 
 COMPRESSIONS = Registry[Callable[[], Compression]]("compression")
 COMPRESSIONS.add("none", NoCompression)
-COMPRESSIONS.add("zstd", f"{__package__}.zstd:Zstd", needs=("backports.zstd",))
+COMPRESSIONS.add("zstd", Zstd, needs=("backports.zstd",))
 COMPRESSIONS.add("nvcomp_lz4", NvcompLz4)
 
 
@@ -70,27 +98,20 @@ def make_compression(name: str) -> Compression:
 
 Kept = Any  # a tensor's bits `[count]` in a snapshot's memory, never changed
 Pair = tuple[TensorSpec, Any]  # and a trainer's tensor
-
-
-class Difference(Protocol):
-    """The entries in which two kept tensors differ. count: how many."""
-
-    count: int
-
-    def entries(self) -> tuple[Places, Bits, Bits]:
-        """Return where they are, and their bits before and after, in the machine's own memory."""
+Entries = tuple[Places, Bits, Bits]  # places, bits before and after, in the machine's own memory
 
 
 class Snapshots(Protocol):
     """Copies tensors into one kind of memory and finds there what changed."""
 
-    def copy_all(self, tensors: Iterable[Pair]) -> Iterator[Kept]:
+    def copy_all(self, tensors: Sequence[Pair]) -> Iterator[Kept]:
         """Yield a copy of each tensor's bits in its receiver's type; all are taken when it has ended.
 
         Raises WeightsError for a tensor of another shape or type, or in memory that is not taken from.
         """
 
-    def compare(self, before: Kept, after: Kept) -> Difference: ...
+    def compare(self, before: Kept, after: Kept) -> tuple[int, Callable[[], Entries]]:
+        """Return how many entries of two copies differ, and what reads them."""
 
     def read(self, kept: Kept, begin: int, end: int) -> Bits:
         """Return bits in the machine's own memory. For any thread."""

@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from remote_inference.learn.weights.changes import Change, Difference, Pair
+from remote_inference.learn.weights.changes import Change, Entries, Pair
 from remote_inference.learn.weights.reasons import Reason, WeightsError
 from remote_inference.learn.weights.tensors import (
     NARROW_COUNT,
     Bits,
-    Dtype,
     Places,
     TensorSpec,
     memory_of,
+    require_contiguous,
     require_kind,
 )
 
@@ -63,10 +63,7 @@ class SideStream:
         return wait
 
 
-@cache
-def side_stream(device: torch.device) -> SideStream:
-    """Return the one of a device."""
-    return SideStream(device)
+side_stream = cache(SideStream)  # one for each device
 
 
 @contextmanager
@@ -101,10 +98,7 @@ class DeviceTensor:
 
     def __init__(self, name: str, tensor: torch.Tensor) -> None:
         """Raise WeightsError for memory that is not contiguous."""
-        if not tensor.is_contiguous():
-            raise WeightsError(
-                Reason.ARCHITECTURE, f"{name}: its memory is not contiguous, expected it to be"
-            )
+        require_contiguous(name, tensor)
         self._flat = to_integers(tensor)
         self._side = side_stream(tensor.device)
         self._side.follow()  # it may just have been loaded
@@ -145,10 +139,6 @@ class DeviceTensor:
 class DeviceSnapshots:
     """Snapshots in the memory of the GPUs where the trainer's tensors are. See Snapshots."""
 
-    def __init__(self, bucket_dtype: Dtype | None = None) -> None:
-        """bucket_dtype: None, as patches travel in the receivers' own types."""
-        assert bucket_dtype is None, "SenderConfig has refused it"
-
     def copy_all(self, tensors: Iterable[Pair]) -> Iterator[torch.Tensor]:
         for spec, tensor in tensors:
             require_kind(tensor, spec)
@@ -164,29 +154,25 @@ class DeviceSnapshots:
             side.mark()()  # the trainer may change the tensor when its sync returns
             yield copied
 
-    def compare(self, before: torch.Tensor, after: torch.Tensor) -> Difference:
-        return _DeviceDifference(before, after)
+    def compare(self, before: torch.Tensor, after: torch.Tensor) -> tuple[int, Callable[[], Entries]]:
+        side = side_stream(after.device)
+        with _memory_for("what changed"), torch.inference_mode(), side.enter():
+            differs = before != after
+            count = int(differs.count_nonzero())
+
+        def read_entries() -> Entries:
+            with _memory_for("what changed"), torch.inference_mode(), side.enter():
+                places = differs.nonzero().squeeze(1)
+                old, new = (to_host(kept[places]) for kept in (before, after))
+                narrow = torch.int32 if differs.numel() < NARROW_COUNT else torch.int64
+                found: Any = places.to(narrow).cpu().numpy()
+                return found, old, new
+
+        return count, read_entries
 
     def read(self, kept: torch.Tensor, begin: int, end: int) -> Bits:
         with torch.inference_mode(), side_stream(kept.device).enter():
             return to_host(kept[begin:end])
-
-
-class _DeviceDifference:
-    def __init__(self, before: torch.Tensor, after: torch.Tensor) -> None:
-        self._before, self._after = before, after
-        self._side = side_stream(after.device)
-        with _memory_for("what changed"), torch.inference_mode(), self._side.enter():
-            self._differs = before != after
-            self.count = int(self._differs.count_nonzero())
-
-    def entries(self) -> tuple[Places, Bits, Bits]:
-        with _memory_for("what changed"), torch.inference_mode(), self._side.enter():
-            places = self._differs.nonzero().squeeze(1)
-            before, after = (to_host(kept[places]) for kept in (self._before, self._after))
-            narrow = torch.int32 if self._differs.numel() < NARROW_COUNT else torch.int64
-            found: Any = places.to(narrow).cpu().numpy()
-            return found, before, after
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -54,72 +54,6 @@ class Fragment:
     data: bytes = b""
 
 
-def split(link_id: str, first_seq: int, frame: bytes) -> Iterator[Fragment]:
-    """Yield the pieces of a frame, numbered from `first_seq`; an empty frame has one."""
-    for seq, begin in enumerate(range(0, max(len(frame), 1), FRAGMENT_BYTES), first_seq):
-        piece = frame[begin : begin + FRAGMENT_BYTES]
-        yield Fragment(link_id, FragmentKind.DATA, seq, begin, len(frame), piece)
-
-
-class Arrivals:
-    """Joins pieces into frames: those received and not read yet, and the frame under way.
-
-    `put` is for the thread that receives messages, and cheap; `read` for the one that wants frames. They need
-    no lock: they share the deque alone.
-    """
-
-    def __init__(self) -> None:
-        self._waiting: deque[Fragment] = deque()
-        self._next_seq = 0
-        self._frame = bytearray()
-        self._size = 0  # of the frame in the middle of which the pieces are; no matter at its begin
-        self.taken = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
-
-    def put(self, piece: Fragment) -> None:
-        """Keep a piece; one that came before is left out.
-
-        Raises LinkClosedError when one before it is lost, or when the other end sends more than it may.
-        """
-        if piece.seq < self._next_seq:
-            return
-        if piece.seq > self._next_seq:
-            raise LinkClosedError(f"piece {self._next_seq} is lost: found piece {piece.seq}")
-        if len(piece.data) > MAX_FRAGMENT_BYTES:
-            raise LinkClosedError(
-                f"piece {piece.seq}: found {len(piece.data)} bytes, expected {MAX_FRAGMENT_BYTES} at most"
-            )
-        if len(self._waiting) >= WINDOW:
-            raise LinkClosedError(f"found more than {WINDOW} pieces that were not asked for")
-        self._next_seq += 1
-        self._waiting.append(piece)
-
-    def read(self) -> bytes | None:
-        """Read the piece that came first; return the frame that it ends, if it ends one.
-
-        Raises LinkClosedError for a piece that does not fit to those before.
-        """
-        piece = self._waiting.popleft()
-        self.taken += 1
-        begin, end = len(self._frame), len(self._frame) + len(piece.data)
-        self._size = piece.size if not begin else self._size
-        is_idle = not piece.data and piece.size > 0  # endless ones would never make a frame
-        if piece.offset != begin or piece.size != self._size or end > piece.size or is_idle:
-            raise LinkClosedError(
-                f"piece {piece.seq}: found bytes {piece.offset} to {piece.offset + len(piece.data)} of "
-                f"{piece.size}, expected some from {begin} on of {self._size}"
-            )
-        if piece.size > MAX_FRAME_BYTES:
-            raise LinkClosedError(f"found a frame of {piece.size} bytes, expected {MAX_FRAME_BYTES} at most")
-        self._frame += piece.data
-        if end < piece.size:
-            return None
-        frame, self._frame = bytes(self._frame), bytearray()
-        return frame
-
-
 PING_S = 1.0
 LEASE_S = 5.0  # a trainer may hold the interpreter for seconds, and a slow network a piece
 DISCOVERY_S = 30.0  # on a busy machine two nodes may know each other's topics that late
@@ -132,7 +66,7 @@ Publish = Callable[[Fragment], None]
 class FragmentLink:
     """See Link: `send` and `receive` are for one thread, `put` and `tend` for that of the messages.
 
-    publish: takes a fragment, on any thread.
+    publish: takes a fragment, on any thread. Pieces that have come wait in a deque, which needs no lock.
     """
 
     def __init__(
@@ -141,27 +75,31 @@ class FragmentLink:
         """name: of the other end, for errors. now_s: a monotonic clock [s]."""
         self.name, self.link_id = name, link_id
         self._publish, self._now_s = publish, now_s
-        self._arrivals = Arrivals()
+        self._waiting: deque[Fragment] = deque()  # received, and not read yet
+        self._next_seq = self._taken = 0  # pieces received, and read
+        self._frame, self._size = bytearray(), 0  # under way, and what it will have; no matter at its begin
         self._changed = threading.Condition()  # of all below
         self._sent = self._read_there = 0  # pieces
         self._received_s, self._lease_s = now_s(), DISCOVERY_S
         self._is_answered = False
         self._has_announced_end = False  # the other end, of this one's end
-        self._end = ""  # why the link has ended
+        self.end = ""  # why the link has ended; empty while it has not
 
     # -- one thread's frames -------------------------------------------------------------------------------
 
     def send(self, frame: bytes, timeout_s: float) -> None:
         end_s = self._now_s() + timeout_s
-        for piece in split(self.link_id, self._sent, frame):
+        for begin in range(0, max(len(frame), 1), FRAGMENT_BYTES):  # an empty frame has one piece, too
             self._await(lambda: self._sent - self._read_there < WINDOW, end_s)
+            data = frame[begin : begin + FRAGMENT_BYTES]
+            piece = Fragment(self.link_id, FragmentKind.DATA, self._sent, begin, len(frame), data)
             self._sent += 1
             self._publish(piece)
 
     def receive(self, timeout_s: float) -> bytes:
         end_s = self._now_s() + timeout_s
         while True:
-            self._await(lambda: bool(self._arrivals), end_s, reads=True)
+            self._await(lambda: bool(self._waiting), end_s, reads=True)
             frame = self._read()
             self._publish_control(FragmentKind.TAKEN)
             if frame is not None:
@@ -191,12 +129,7 @@ class FragmentLink:
 
     @property
     def is_closed(self) -> bool:
-        return bool(self._end)
-
-    @property
-    def end(self) -> str:
-        """Why the link has ended; empty while it has not."""
-        return self._end
+        return bool(self.end)
 
     def put(self, fragment: Fragment) -> None:
         """Handle a message of the other end. Returns at once."""
@@ -229,28 +162,61 @@ class FragmentLink:
             self._changed.notify_all()
 
     def _keep(self, piece: Fragment) -> None:
+        """Keep a piece for the thread that reads; one that came before is left out.
+
+        Ends the link when one before it is lost, or when the other end sends more than it may. The thread
+        that reads learns it after what came before.
+        """
         with self._changed:
-            if self._end:
+            if self.end or piece.seq < self._next_seq:
                 return
-            try:
-                self._arrivals.put(piece)
-            except LinkClosedError as error:  # the thread that reads learns it after what came before
-                self._end = f"{self.name}: {error}"
+            problem = ""
+            if piece.seq > self._next_seq:
+                problem = f"piece {self._next_seq} is lost: found piece {piece.seq}"
+            elif (size := len(piece.data)) > MAX_FRAGMENT_BYTES:
+                problem = f"piece {piece.seq}: found {size} bytes, expected {MAX_FRAGMENT_BYTES} at most"
+            elif len(self._waiting) >= WINDOW:
+                problem = f"found more than {WINDOW} pieces that were not asked for"
+            if problem:
+                self.end = f"{self.name}: {problem}"
+            else:
+                self._next_seq += 1
+                self._waiting.append(piece)
             self._changed.notify_all()
 
     def _read(self) -> bytes | None:
-        try:
-            return self._arrivals.read()
-        except LinkClosedError as error:
-            self._finish(f"{self.name}: {error}")
-            raise LinkClosedError(self._end) from error
+        """Read the piece that came first; return the frame that it ends, if it ends one.
+
+        Ends the link and raises LinkClosedError for a piece that does not fit to those before.
+        """
+        piece = self._waiting.popleft()
+        self._taken += 1
+        begin, end = len(self._frame), len(self._frame) + len(piece.data)
+        self._size = piece.size if not begin else self._size
+        is_idle = not piece.data and piece.size > 0  # endless ones would never make a frame
+        problem = ""
+        if piece.offset != begin or piece.size != self._size or end > piece.size or is_idle:
+            problem = (
+                f"piece {piece.seq}: found bytes {piece.offset} to {piece.offset + len(piece.data)} of "
+                f"{piece.size}, expected some from {begin} on of {self._size}"
+            )
+        elif piece.size > MAX_FRAME_BYTES:
+            problem = f"found a frame of {piece.size} bytes, expected {MAX_FRAME_BYTES} at most"
+        if problem:
+            self._finish(f"{self.name}: {problem}")
+            raise LinkClosedError(self.end)
+        self._frame += piece.data
+        if end < piece.size:
+            return None
+        frame, self._frame = bytes(self._frame), bytearray()
+        return frame
 
     def _await(self, condition: Callable[[], bool], end_s: float, reads: bool = False) -> None:
         """Wait for a condition. reads: what has come may still be read when the link has ended."""
         with self._changed:
-            while not (condition() and (reads or not self._end)):
-                if self._end:
-                    raise LinkClosedError(self._end)
+            while not (condition() and (reads or not self.end)):
+                if self.end:
+                    raise LinkClosedError(self.end)
                 left_s = end_s - self._now_s()
                 if left_s <= 0:
                     raise TimeoutError
@@ -259,12 +225,12 @@ class FragmentLink:
     def _finish(self, reason: str) -> None:
         """End the link, unless it has ended before."""
         with self._changed:
-            self._end = self._end or reason
+            self.end = self.end or reason
             self._changed.notify_all()
 
     def _publish_control(self, kind: FragmentKind) -> None:
         """Publish a control message with the count of read pieces: if one is lost, the next one has it."""
-        self._publish(Fragment(self.link_id, kind, self._arrivals.taken))
+        self._publish(Fragment(self.link_id, kind, self._taken))
 
 
 # -- A server's links of which all messages come on one topic: who may open one, and whose a message is
@@ -290,16 +256,12 @@ class LinkTable:
         self._publish, self._now_s, self._report = publish, now_s, report
         self._links: dict[str, FragmentLink] = {}
         self._new: queue.Queue[FragmentLink] = queue.Queue()
-        self._is_closed = threading.Event()
-
-    @property
-    def is_closed(self) -> bool:
-        return self._is_closed.is_set()
+        self.is_closed = False
 
     def open(self, protocol: int, link_id: str, trainer: str) -> str:
         """Make a link that `accept` returns, once for each id. Return why not, or nothing."""
         self.tend()
-        if self._is_closed.is_set():
+        if self.is_closed:
             return "the server takes no weights any more"
         if protocol != PROTOCOL:
             return f"found protocol {protocol}, expected {PROTOCOL}"
@@ -331,7 +293,7 @@ class LinkTable:
 
     def accept(self, timeout_s: float) -> Link:
         """Return the next trainer's link. Raises TimeoutError when none comes, LinkClosedError."""
-        if self._is_closed.is_set():
+        if self.is_closed:
             raise LinkClosedError("nobody listens any more")
         try:
             return self._new.get(timeout=timeout_s)
@@ -340,6 +302,6 @@ class LinkTable:
 
     def close(self) -> None:
         """End all links, and open no more."""
-        self._is_closed.set()
+        self.is_closed = True
         for link in tuple(self._links.values()):
             link.close()

@@ -92,17 +92,7 @@ class Frame:
     body: memoryview
 
 
-@dataclass(frozen=True)
-class Part:
-    """A part of an update's payload, as it travels: maybe compressed."""
-
-    version: int
-    index: int
-    data: memoryview
-
-
 def pack_frame(kind: Kind, sender: bytes, *body: Buffer) -> bytes:
-    """Return the bytes of a frame."""
     head = _HEAD.pack(_MAGIC, SCHEMA, kind, sender)
     seal = hashlib.sha256(head)
     for piece in body:
@@ -141,12 +131,15 @@ def pack_part(sender: bytes, version: int, index: int, data: Buffer) -> bytes:
     return pack_frame(Kind.PART, sender, _PART.pack(version, index), data)
 
 
-def read_part(body: memoryview) -> Part:
-    """Return the part in a frame's body. Raises WeightsError when it is too short to be one."""
+def read_part(body: memoryview) -> tuple[int, int, memoryview]:
+    """Return the version and index of a part of an update's payload, and its bytes as they travel.
+
+    Raises WeightsError when the body is too short to be one.
+    """
     if len(body) < _PART.size:
         raise WeightsError(Reason.FRAME, f"part: found {len(body)} bytes, expected {_PART.size} or more")
     version, index = _PART.unpack_from(body)
-    return Part(version, index, body[_PART.size :])
+    return version, index, body[_PART.size :]
 
 
 def pack_map(kind: Kind, sender: bytes, values: Mapping[str, Any]) -> bytes:
@@ -188,7 +181,6 @@ def _require(values: Mapping[Any, Any], key: str, kinds: type | tuple[type, ...]
 
 
 MIN_BUCKET_BYTES = 1024
-_OPTIONAL_INT = (int, type(None))
 
 
 @dataclass(frozen=True)
@@ -209,6 +201,11 @@ class Header:
     compression: str
     bucket_size: int
     details: Any
+
+    @property
+    def base(self) -> tuple[int | None, int] | None:
+        """Version and digest of the weights that it changes; None: it holds all of them."""
+        return None if self.base_digest is None else (self.base_version, self.base_digest)
 
 
 @dataclass(frozen=True)
@@ -242,8 +239,20 @@ class Refused:
     text: str
 
 
-def pack_header(sender: bytes, header: Header) -> bytes:
-    return pack_map(Kind.UPDATE, sender, vars(header))
+_KINDS: Mapping[type, Kind] = {
+    Header: Kind.UPDATE,
+    Welcome: Kind.WELCOME,
+    Applied: Kind.APPLIED,
+    Refused: Kind.REFUSED,
+}
+
+
+def pack_message(sender: bytes, message: Header | Welcome | Applied | Refused) -> bytes:
+    """Return the frame of a message. sender: the trainer that it is from, or for."""
+    values = vars(message)
+    if isinstance(message, Welcome):
+        values = {**values, "table": table_to_list(message.table)}
+    return pack_map(_KINDS[type(message)], sender, values)
 
 
 def read_header(frame: Frame) -> Header:
@@ -255,8 +264,8 @@ def read_header(frame: Frame) -> Header:
                 "strategy": str,
                 "version": int,
                 "digest": int,
-                "base_version": _OPTIONAL_INT,
-                "base_digest": _OPTIONAL_INT,
+                "base_version": (int, type(None)),
+                "base_digest": (int, type(None)),
                 "table": bytes,
                 "compression": str,
                 "bucket_size": int,
@@ -281,17 +290,12 @@ def check_header(header: Header, table: bytes, served: tuple[int, int], highest:
     if header.table != table:
         text = f"found {header.table.hex()} as digest of the tensors, expected {table.hex()}"
         raise WeightsError(Reason.ARCHITECTURE, text)
-    if header.base_digest is not None and (header.base_version, header.base_digest) != served:
-        found = f"{header.base_version} ({show_digest(header.base_digest)})"
-        expected = f"{served[0]} ({show_digest(served[1])})"
+    if header.base and header.base != served:
+        found, expected = (f"{version} ({show_digest(digest)})" for version, digest in (header.base, served))
         raise WeightsError(Reason.BASE, f"found base {found}, expected {expected}, which is served")
     if header.version <= highest:
         text = f"found version {header.version}, expected one above {highest}, the highest that was served"
         raise WeightsError(Reason.ORDER, text)
-
-
-def pack_welcome(sender: bytes, welcome: Welcome) -> bytes:
-    return pack_map(Kind.WELCOME, sender, {**vars(welcome), "table": table_to_list(welcome.table)})
 
 
 def read_welcome(frame: Frame) -> Welcome:
@@ -301,17 +305,9 @@ def read_welcome(frame: Frame) -> Welcome:
     return Welcome(**{**values, "table": table_from_list(values["table"])})
 
 
-def pack_applied(sender: bytes, applied: Applied) -> bytes:
-    return pack_map(Kind.APPLIED, sender, vars(applied))
-
-
 def read_applied(frame: Frame) -> Applied:
     """Return a server's acknowledgement. Raises WeightsError for anything else."""
     return Applied(**read_map(frame.body, {"version": int, "digest": int, "seconds": float}))
-
-
-def pack_refused(sender: bytes, refused: Refused) -> bytes:
-    return pack_map(Kind.REFUSED, sender, {**vars(refused), "reason": refused.reason.value})
 
 
 def read_refused(frame: Frame) -> Refused:

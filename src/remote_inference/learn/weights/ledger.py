@@ -18,10 +18,9 @@ import numpy as np
 from remote_inference.base.documents.problems import show_value
 from remote_inference.base.documents.registry import Registry
 from remote_inference.learn.weights import bucket, patch
-from remote_inference.learn.weights.bucket import round_as
 from remote_inference.learn.weights.changes import (
     STRATEGIES,
-    Difference,
+    Entries,
     Kept,
     Pair,
     Snapshots,
@@ -32,15 +31,13 @@ from remote_inference.learn.weights.reasons import Reason, WeightsError
 from remote_inference.learn.weights.tensors import (
     MODULUS,
     Bits,
-    Dtype,
-    Places,
     Table,
     Tensors,
-    TensorSpec,
+    convert,
     copy_as,
-    entries_digest,
     memory_of,
     size_of,
+    state_digest,
     table_digest,
 )
 
@@ -52,44 +49,27 @@ from remote_inference.learn.weights.tensors import (
 class HostSnapshots:
     """Snapshots in the machine's own memory. See Snapshots."""
 
-    def __init__(self, bucket_dtype: Dtype | None = None) -> None:
-        """bucket_dtype: through which floating-point tensors travel, and are rounded."""
-        self._bucket_dtype = bucket_dtype
+    def copy_all(self, tensors: Sequence[Pair]) -> Iterator[Bits]:
+        if any(memory_of(tensor) == "cuda" for _, tensor in tensors):
+            from remote_inference.learn.weights.device import read_ahead  # noqa: PLC0415  imports torch
 
-    def copy_all(self, tensors: Iterable[Pair]) -> Iterator[Bits]:
-        pairs = list(tensors)
-        for (spec, _), bits in zip(pairs, _copy(pairs), strict=True):
-            yield round_as(bits, spec, self._bucket_dtype)
+            return read_ahead(tensors)
+        return (copy_as(tensor, spec) for spec, tensor in tensors)
 
-    def compare(self, before: Bits, after: Bits) -> Difference:
-        return _HostDifference(before, after)
+    def compare(self, before: Bits, after: Bits) -> tuple[int, Callable[[], Entries]]:
+        differs = before != after
+
+        def read_entries() -> Entries:
+            places = np.flatnonzero(differs)
+            return places, before[places], after[places]
+
+        return int(np.count_nonzero(differs)), read_entries
 
     def read(self, kept: Bits, begin: int, end: int) -> Bits:
         return kept[begin:end]
 
 
-class _HostDifference:
-    def __init__(self, before: Bits, after: Bits) -> None:
-        self._before, self._after = before, after
-        self._differs = before != after
-        self.count = int(np.count_nonzero(self._differs))
-
-    def entries(self) -> tuple[Places, Bits, Bits]:
-        places = np.flatnonzero(self._differs)
-        return places, self._before[places], self._after[places]
-
-
-def _copy(pairs: Sequence[Pair]) -> Iterator[Bits]:
-    """Yield copies in the machine's own memory."""
-    if any(memory_of(tensor) == "cuda" for _, tensor in pairs):
-        from remote_inference.learn.weights.device import read_ahead  # noqa: PLC0415  imports torch
-
-        yield from read_ahead(pairs)
-    else:
-        yield from (copy_as(tensor, spec) for spec, tensor in pairs)
-
-
-SNAPSHOTS = Registry[Callable[..., Snapshots]]("memory of the snapshot")  # by torch's word for the device
+SNAPSHOTS = Registry[Callable[[], Snapshots]]("memory of the snapshot")  # by torch's word for the device
 SNAPSHOTS.add("cpu", HostSnapshots)
 SNAPSHOTS.add("cuda", f"{__package__}.device:DeviceSnapshots", needs=("torch",))
 
@@ -174,19 +154,14 @@ class Ledger:
         self._compression = make_compression(config.compression)
         self._table_digest = table_digest(table)
         self.full_size = size_of(table)
-        self._snapshots = SNAPSHOTS.get(config.snapshot_device)(self._bucket_dtype)
-        state, digest = {}, 0
-        for spec, kept in zip(table, self._copy_tensors(tensors), strict=True):
-            state[spec.name] = kept
-            digest += entries_digest(spec, None, self._snapshots.read(kept, 0, spec.count))
-        self._newest = Snapshot(version, digest % MODULUS, state)
+        self._snapshots = SNAPSHOTS.get(config.snapshot_device)()
+        state = dict(zip((spec.name for spec in table), self._copy_tensors(tensors), strict=True))
+        read = self._snapshots.read
+        digest = state_digest((spec, read(state[spec.name], 0, spec.count)) for spec in table)
+        self.newest = Snapshot(version, digest, state)
         # Patches in a row up to the newest state, with their bytes.
         self._history: list[tuple[Update, int]] = []
         self._lock = threading.Lock()
-
-    @property
-    def newest(self) -> Snapshot:
-        return self._newest
 
     def advance(self, tensors: Tensors, version: int) -> Built:
         """Copy the trainer's tensors as a new version.
@@ -194,7 +169,7 @@ class Ledger:
         Raises WeightsError for a version that is not above the newest, and for tensors that are not those of
         the table; nothing has changed then.
         """
-        begin_s, before = time.monotonic(), self._newest
+        begin_s, before = time.monotonic(), self.newest
         if version <= before.version:
             raise WeightsError(
                 Reason.ORDER, f"sync: found version {version}, expected one above {before.version}"
@@ -207,7 +182,7 @@ class Ledger:
         after = Snapshot(version, (before.digest + builder.change) % MODULUS, state)
         update, size = (None, self.full_size) if builder.is_too_large else self._pack(builder, before, after)
         with self._lock:
-            self._newest = after
+            self.newest = after
             self._history = [*self._history, (update, size)] if update else []
             while sum(size for _, size in self._history) > self.full_size:
                 self._history.pop(0)  # everything at once is cheaper than the way from there
@@ -220,7 +195,7 @@ class Ledger:
         wants_all: whether it is to be sent everything, whatever it has.
         """
         with self._lock:
-            newest, history = self._newest, [update for update, _ in self._history]
+            newest, history = self.newest, [update for update, _ in self._history]
         if (version, digest) == (newest.version, newest.digest):
             return None
         if not wants_all and digest == newest.digest:
@@ -235,17 +210,19 @@ class Ledger:
 
     def _pack(self, builder: patch.PatchBuilder, before: Snapshot, after: Snapshot) -> tuple[Update, int]:
         payload, details = builder.payload(), [section.to_list() for section in builder.sections]
-        compress = self._compression.compress
-        parts = [compress(bytes(part)) for part in patch.cut(payload, self._config.bucket_size)]
+        compress, size = self._compression.compress, self._config.bucket_size
+        parts = [compress(payload[begin : begin + size]) for begin in range(0, len(payload), size)]
         header = self._header("patch", after, (before.version, before.digest), details)
         return Update(header, lambda: parts), sum(map(len, parts))
 
-    def _fill(self, state: Mapping[str, Kept]) -> Iterable[Buffer]:
-        def read(spec: TensorSpec, begin: int, end: int) -> Bits:
-            return self._snapshots.read(state[spec.name], begin, end)
-
-        for part in bucket.fill(read, self.table, self._bucket_dtype, self._config.bucket_size):
-            yield self._compression.compress(part)
+    def _fill(self, state: Mapping[str, Kept]) -> Iterator[Buffer]:
+        """Yield the parts of a whole state, made one by one."""
+        for pieces in bucket.plan(self.table, self._bucket_dtype, self._config.bucket_size):
+            bits = (
+                convert(self._snapshots.read(state[spec.name], begin, end), spec.dtype, travel)
+                for spec, travel, begin, end in pieces
+            )
+            yield self._compression.compress(b"".join(piece.tobytes() for piece in bits))
 
     def _header(
         self, strategy: str, after: Snapshot, base: tuple[int, int] | None, details: object
@@ -264,11 +241,13 @@ class Ledger:
         )
 
     def _copy_tensors(self, tensors: Tensors) -> Iterator[Kept]:
-        """Yield copies of the tensors in the order of the table."""
+        """Yield copies of the tensors as their receivers have them, in the order of the table."""
         names = {spec.name for spec in self.table}
         if tensors.keys() != names:
             name = sorted(names ^ tensors.keys())[0]
             found, expected = ("nothing", "it") if name in names else ("it", "nothing")
             text = f"{show_value(name)}: found {found}, expected {expected}: the server's model is another"
             raise WeightsError(Reason.ARCHITECTURE, text)
-        yield from self._snapshots.copy_all((spec, tensors[spec.name]) for spec in self.table)
+        copies = self._snapshots.copy_all([(spec, tensors[spec.name]) for spec in self.table])
+        for spec, kept in zip(self.table, copies, strict=True):
+            yield bucket.round_as(kept, spec, self._bucket_dtype)

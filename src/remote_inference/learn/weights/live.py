@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack
 from typing import Protocol
 
 from remote_inference.learn.weights.frames import Applied, Link, Refused
@@ -45,12 +46,12 @@ class LiveWeights:
         report: called with the outcome of each update. Raises WeightsError for tensors that cannot be
         changed; the listeners are closed then.
         """
-        self._report, self._listeners = report, listeners
-        try:
+        self._report = report
+        with ExitStack() as listening:
+            for listener in listeners:
+                listening.callback(listener.close)
             self._receiver = WeightReceiver(tensors, check=check, report=self._note_outcome)
-        except Exception:
-            self._close_listeners()
-            raise
+            self._listening = listening.pop_all()
         self._applied: Counter[str] = Counter()
         self._apply_s = 0.0
         self._rollbacks: list[Future[int]] = []
@@ -93,15 +94,11 @@ class LiveWeights:
     def close(self) -> None:
         """Stop accepting updates; the served weights stay as they are."""
         self._pump.close()
-        self._close_listeners()
+        self._listening.close()
         with self._lock:
             asked, self._rollbacks, self._is_closed = self._rollbacks, [], True
         for future in asked:
             future.cancel()
-
-    def _close_listeners(self) -> None:
-        for listener in self._listeners:
-            listener.close()
 
     def _roll_back(self) -> None:
         with self._lock:

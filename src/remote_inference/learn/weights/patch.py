@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,11 +35,10 @@ from remote_inference.learn.weights.tensors import (
 
 Steps = NDArray[np.unsignedinteger[Any]]
 
-STEP_TYPES = tuple(np.dtype(f"<u{width}") for width in (1, 2, 4, 8))
+_STEP_TYPES = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
 
 
-@dataclass(frozen=True)
-class Coordinates:
+class Coordinates(NamedTuple):
     """Changed entries of a matrix.
 
     row_steps `[rows]`, row_counts `[rows]` for each changed row, columns `[entries]` for each entry.
@@ -53,7 +52,7 @@ class Coordinates:
 def encode(places: Places, columns: int) -> Coordinates:
     """Return the coordinates of ascending places in a matrix of so many columns."""
     if not places.size:
-        empty = np.empty(0, STEP_TYPES[0])
+        empty = np.empty(0, np.uint8)
         return Coordinates(empty, empty, empty)
     rows, steps = np.divmod(places, columns)
     begins = np.flatnonzero(np.diff(rows, prepend=-1))
@@ -71,7 +70,7 @@ def decode(coordinates: Coordinates, columns: int, count: int) -> Places:
         _require(not coordinates.row_counts.size, "rows without entries")
         return np.empty(0, np.int32)
     # Any step beyond the tensor is refused first: no sum of the rest can overflow unseen.
-    for part in (coordinates.row_steps, coordinates.row_counts, coordinates.columns):
+    for part in coordinates:
         _require(part.size > 0 and int(part.max()) <= count, "a step beyond the tensor")
     rows_told, counts_told = coordinates.row_steps.size, coordinates.row_counts.size
     _require(rows_told == counts_told, f"{rows_told} rows with {counts_told} counts")
@@ -92,9 +91,7 @@ def decode(coordinates: Coordinates, columns: int, count: int) -> Places:
 
 
 def _narrow(values: NDArray[np.int64]) -> Steps:
-    most = int(values.max())
-    fitting = next(kind for kind in STEP_TYPES if most <= np.iinfo(kind).max)
-    return values.astype(fitting)
+    return values.astype(np.min_scalar_type(int(values.max())).newbyteorder("<"))
 
 
 def _require(condition: bool, found: str) -> None:
@@ -103,8 +100,6 @@ def _require(condition: bool, found: str) -> None:
 
 
 DECODED = 3  # times its bytes: what a patch takes until it is applied; no more than another model is allowed
-
-_WIDTHS = {kind.itemsize: kind for kind in STEP_TYPES}
 
 
 def max_size(table: Table) -> int:
@@ -155,44 +150,34 @@ class PatchBuilder:
 
     def add(self, ordinal: int, spec: TensorSpec, before: Kept, after: Kept) -> bool:
         """Collect what changed in a tensor. Return whether anything did."""
-        difference = self.snapshots.compare(before, after)
-        if not difference.count:
+        count, read_entries = self.snapshots.compare(before, after)
+        if not count:
             return False
-        self.entries += difference.count
-        least = difference.count * (1 + spec.dtype.bits.itemsize)
+        self.entries += count
+        least = count * (1 + spec.dtype.bits.itemsize)
         if self.size + least > self.max_bytes:  # what is not sent needs no places
             self.size += least
             self._pieces.clear()
             read = self.snapshots.read
             self._change(spec, None, read(before, 0, spec.count), read(after, 0, spec.count))
             return True
-        places, old, new = difference.entries()
+        places, old, new = read_entries()
         self._change(spec, places, old, new)
-        self._collect(ordinal, spec, encode(places, spec.columns), new)
+        where = encode(places, spec.columns)
+        row_step, row_count, column = (steps.dtype.itemsize for steps in where)
+        section = Section(ordinal, spec, new.size, where.row_steps.size, (row_step, row_count, column))
+        self.sections.append(section)
+        self._pieces += [*where, new]
+        self.size += section.size
         return True
 
     def _change(self, spec: TensorSpec, places: Places | None, before: Bits, after: Bits) -> None:
         self.change += entries_digest(spec, places, after) - entries_digest(spec, places, before)
         self.change %= MODULUS
 
-    def _collect(self, ordinal: int, spec: TensorSpec, where: Coordinates, bits: Bits) -> None:
-        arrays = (where.row_steps, where.row_counts, where.columns)
-        widths = tuple(array.dtype.itemsize for array in arrays)
-        section = Section(ordinal, spec, bits.size, where.row_steps.size, (widths[0], widths[1], widths[2]))
-        self.sections.append(section)
-        self._pieces += [*arrays, bits]
-        self.size += section.size
-
     def payload(self) -> bytes:
         """Return row steps, row counts, columns and values of each section in turn."""
         return b"".join(piece.tobytes() for piece in self._pieces)
-
-
-def cut(payload: bytes, bucket_size: int) -> Iterator[memoryview]:
-    """Yield a payload's parts."""
-    whole = memoryview(payload)
-    for begin in range(0, len(whole), bucket_size):
-        yield whole[begin : begin + bucket_size]
 
 
 class PatchStager:
@@ -228,22 +213,18 @@ class PatchStager:
 
 
 def _read_section(section: Section, data: memoryview) -> Change:
-    spec, begin = section.spec, 0
-    row_step, row_count, column = section.widths
-    parts = []
-    for count, kind in (
-        (section.rows, _WIDTHS[row_step]),
-        (section.rows, _WIDTHS[row_count]),
-        (section.entries, _WIDTHS[column]),
-        (section.entries, spec.dtype.bits),
-    ):
+    spec, begin, parts = section.spec, 0, []
+    kinds = [*(_STEP_TYPES[width] for width in section.widths), spec.dtype.bits]
+    counts = (section.rows, section.rows, section.entries, section.entries)
+    for count, kind in zip(counts, kinds, strict=True):
         parts.append(np.frombuffer(data, kind, count, begin))
         begin += count * kind.itemsize
+    *steps, bits = parts
     try:
-        places = decode(Coordinates(parts[0], parts[1], parts[2]), spec.columns, spec.count)
+        places = decode(Coordinates(*steps), spec.columns, spec.count)
     except WeightsError as error:
         raise WeightsError(error.reason, f"patch: {show_value(spec.name)}: {error}") from error
-    return Change(spec, places, parts[3].copy())
+    return Change(spec, places, bits.copy())
 
 
 def _read_sections(details: Any, table: Table) -> list[Section]:
@@ -251,16 +232,14 @@ def _read_sections(details: Any, table: Table) -> list[Section]:
         raise WeightsError(Reason.FRAME, f"patch: found {show_value(details)}, expected a list of sections")
     sections: list[Section] = []
     for entry in details:
-        after = sections[-1].ordinal if sections else -1
-        sections.append(_section_from(entry, table, after))
+        sections.append(_read_entry(entry, table, after=sections[-1].ordinal if sections else -1))
     return sections
 
 
-def _section_from(entry: Any, table: Table, after: int) -> Section:
-    is_numbers = isinstance(entry, list) and len(entry) == 6 and all(type(n) is int for n in entry)
-    if is_numbers:
+def _read_entry(entry: Any, table: Table, after: int) -> Section:
+    if isinstance(entry, list) and len(entry) == 6 and all(type(number) is int for number in entry):
         ordinal, entries, rows, *widths = entry
-        if after < ordinal < len(table) and set(widths) <= _WIDTHS.keys():
+        if after < ordinal < len(table) and set(widths) <= _STEP_TYPES.keys():
             spec = table[ordinal]
             if 1 <= rows <= entries <= spec.count:
                 return Section(ordinal, spec, entries, rows, (widths[0], widths[1], widths[2]))

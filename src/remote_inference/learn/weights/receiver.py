@@ -27,9 +27,7 @@ from remote_inference.learn.weights.frames import (
     Refused,
     Welcome,
     check_header,
-    pack_applied,
-    pack_refused,
-    pack_welcome,
+    pack_message,
     read_frame,
     read_header,
     read_part,
@@ -38,13 +36,12 @@ from remote_inference.learn.weights.frames import (
 from remote_inference.learn.weights.reasons import Reason, WeightsError
 from remote_inference.learn.weights.served import ServedTensors
 from remote_inference.learn.weights.tensors import (
-    MODULUS,
     Tensors,
     check_values,
     describe,
-    entries_digest,
     show_digest,
     size_of,
+    state_digest,
     table_digest,
 )
 
@@ -89,14 +86,6 @@ class Peer:
     link: Link | None
 
 
-@dataclass(frozen=True)
-class Answer:
-    """A frame for the trainer at the other end of a link."""
-
-    link: Link | None
-    frame: bytes
-
-
 @dataclass
 class Staging:
     """An update whose payload comes in. received_s: when its last frame came."""
@@ -110,24 +99,10 @@ class Staging:
 
 @dataclass(frozen=True)
 class Prepared:
-    """An update that is whole and checked.
-
-    peer: from whom. base: version and digest that it changes; None: any.
-    """
+    """An update that is whole and checked. peer: from whom."""
 
     peer: Peer
-    version: int
-    digest: int
-    base: tuple[int, int] | None
-    changes: Sequence[Change]
-
-
-@dataclass(frozen=True)
-class Inverse:
-    """The changes that restore the version before."""
-
-    version: int
-    digest: int
+    header: Header
     changes: Sequence[Change]
 
 
@@ -153,7 +128,7 @@ class WeightReceiver:
         self.received_bytes = 0
         self.refusals: Counter[Reason] = Counter()
         self._report = report
-        self._answers: deque[Answer] = deque(maxlen=_MAX_ANSWERS)
+        self._answers: deque[tuple[Link | None, bytes]] = deque(maxlen=_MAX_ANSWERS)
         self._tensors = ServedTensors(tensors, self.table)
         self._limits = limits or ReceiverLimits()
         self._clock, self._check = clock, check
@@ -164,7 +139,8 @@ class WeightReceiver:
         self._lock = threading.Lock()  # of what both threads use: _served, _highest, _prepared, _inverse
         self._answers_lock = threading.Lock()  # of _answers and refusals
         self._prepared: Prepared | None = None
-        self._inverse: Inverse | None = None
+        # Version and digest before the last update, and the changes that restore them.
+        self._inverse: tuple[tuple[int, int], Sequence[Change]] | None = None
         self._staging: Staging | None = None
         self._trainer: Peer | None = None
         self._trainer_seen_s = 0.0
@@ -193,8 +169,8 @@ class WeightReceiver:
             return ReceiverState.STAGING
         return ReceiverState.READY if self._trainer else ReceiverState.IDLE
 
-    def take_answers(self) -> list[Answer]:
-        """Return the frames to be sent to trainers, each once. For any thread."""
+    def take_answers(self) -> list[tuple[Link | None, bytes]]:
+        """Return the frames to be sent to trainers, each once and with its link. For any thread."""
         with self._answers_lock:
             taken = list(self._answers)
             self._answers.clear()
@@ -281,7 +257,7 @@ class WeightReceiver:
         if self._staging and self._trainer and self._trainer.sender != peer.sender:
             self._refuse(self._trainer, WeightsError(Reason.CLAIMED, found))
         self._trainer, self._staging, self._skips_parts, self._at_work = peer, None, False, 0
-        self._put(Answer(peer.link, pack_welcome(peer.sender, Welcome(version, digest, self.table, highest))))
+        self._answer(peer, Welcome(version, digest, self.table, highest))
 
     def _on_update(self, frame: Frame) -> None:
         header = read_header(frame)
@@ -296,19 +272,19 @@ class WeightReceiver:
     def _on_part(self, frame: Frame) -> None:
         staging = self._staging
         assert staging is not None  # ACCEPTED
-        part, version = read_part(frame.body), staging.header.version
-        if (part.version, part.index) != (version, staging.parts):
-            found, expected = f"{part.index} of {part.version}", f"{staging.parts} of {version}"
+        version, index, data = read_part(frame.body)
+        if (version, index) != (staging.header.version, staging.parts):
+            found, expected = f"{index} of {version}", f"{staging.parts} of {staging.header.version}"
             raise WeightsError(Reason.ORDER, f"found part {found}, expected {expected}")
         size = staging.stager.next_size()
-        staging.stager.add(staging.compression.decompress(bytes(part.data), size))
+        staging.stager.add(staging.compression.decompress(bytes(data), size))
         staging.parts, staging.received_s = staging.parts + 1, self._clock()
         self._prepare_when_whole(staging)
 
     def _make_room(self, memory: int) -> None:
         """Drop the inverse when it and an update of that memory [bytes] exceed the model's size."""
         with self._lock:
-            kept = sum(change.memory for change in self._inverse.changes) if self._inverse else 0
+            kept = sum(change.memory for change in self._inverse[1]) if self._inverse else 0
             if kept + memory > self._size:
                 self._inverse = None
 
@@ -319,7 +295,7 @@ class WeightReceiver:
         for change in changes:
             check_values(change.bits, change.spec.dtype, change.spec.name, self._limits.allow_nonfinite)
         if header.base_digest is None:
-            digest = sum(entries_digest(change.spec, None, change.bits) for change in changes) % MODULUS
+            digest = state_digest((change.spec, change.bits) for change in changes)
         else:
             digest = self._tensors.digest_after(changes, header.base_digest)
         if digest != header.digest:
@@ -327,10 +303,9 @@ class WeightReceiver:
             raise WeightsError(Reason.DIGEST, f"found {found} as digest of the result, expected {expected}")
         self._tensors.require_equal_where_tied(changes)
         staged = self._tensors.stage(changes)
-        base = None if header.base_digest is None else (header.base_version or 0, header.base_digest)
         assert self._trainer is not None  # whose update it is
         with self._lock:
-            self._prepared = Prepared(self._trainer, header.version, digest, base, staged)
+            self._prepared = Prepared(self._trainer, header, staged)
         self._staging = None
 
     def _refuse(self, peer: Peer, error: WeightsError) -> None:
@@ -342,18 +317,19 @@ class WeightReceiver:
         self._answer_refused(peer, Refused(version, error.reason, text))
 
     def _refuse_prepared(self, prepared: Prepared, reason: Reason, text: str) -> None:
-        refused = Refused(prepared.version, reason, f"update {prepared.version}: {text}")
-        self._answer_refused(prepared.peer, refused)
+        version = prepared.header.version
+        self._answer_refused(prepared.peer, Refused(version, reason, f"update {version}: {text}"))
 
     def _answer_refused(self, peer: Peer, refused: Refused) -> None:
         with self._answers_lock:
             self.refusals[refused.reason] += 1
-        self._put(Answer(peer.link, pack_refused(peer.sender, refused)))
+        self._answer(peer, refused)
         self._report(refused)
 
-    def _put(self, answer: Answer) -> None:
+    def _answer(self, peer: Peer, message: Welcome | Applied | Refused) -> None:
+        frame = pack_message(peer.sender, message)
         with self._answers_lock:
-            self._answers.append(answer)
+            self._answers.append((peer.link, frame))
 
     # -- the thread that owns the weights --------------------------------------------------------------------
 
@@ -363,7 +339,8 @@ class WeightReceiver:
             prepared, self._prepared = self._prepared, None
             if prepared is None:
                 return self.version
-            if prepared.base not in {None, self._served} or prepared.version <= self._highest:
+            header = prepared.header
+            if header.base not in {None, self._served} or header.version <= self._highest:
                 text = f"the server has gone to {self.version} meanwhile"
                 self._refuse_prepared(prepared, Reason.BASE, text)
                 return self.version
@@ -384,12 +361,12 @@ class WeightReceiver:
                 self._tensors.exchange(prepared.changes[::-1])
                 self._refuse_prepared(prepared, Reason.PROBE, problem)
                 return self.version
-            self._inverse = Inverse(*self._served, prepared.changes[::-1])
-            self._served, self._highest = (prepared.version, prepared.digest), prepared.version
-        applied, peer = Applied(prepared.version, prepared.digest, seconds), prepared.peer
-        self._put(Answer(peer.link, pack_applied(peer.sender, applied)))
+            self._inverse = self._served, prepared.changes[::-1]
+            self._served, self._highest = (header.version, header.digest), header.version
+        applied = Applied(header.version, header.digest, seconds)
+        self._answer(prepared.peer, applied)
         self._report(applied)
-        return prepared.version
+        return header.version
 
     def rollback(self) -> int:
         """Serve the version before the last update again, and return it. A prepared update is refused.
@@ -400,13 +377,14 @@ class WeightReceiver:
         with self._lock:
             if self._inverse is None:
                 raise WeightsError(Reason.ORDER, f"rollback: version {self.version} has none before it here")
+            before, changes = self._inverse
             try:
-                self._tensors.exchange(self._inverse.changes)
+                self._tensors.exchange(changes)
             except MemoryError as error:
                 text = f"rollback: found no memory to exchange the weights; {self.version} is served on"
                 raise WeightsError(Reason.MEMORY, text) from error
-            self._served = self._inverse.version, self._inverse.digest
-            prepared, self._inverse, self._prepared = self._prepared, None, None
+            self._served, self._inverse = before, None
+            prepared, self._prepared = self._prepared, None
             if prepared:
                 text = f"the server has gone back to {self.version} meanwhile"
                 self._refuse_prepared(prepared, Reason.BASE, text)

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from remote_inference.base.calls import Calls
 from remote_inference.learn.weights.frames import (
     SENDER_BYTES,
     Frame,
@@ -21,7 +21,7 @@ from remote_inference.learn.weights.frames import (
     LinkClosedError,
     Welcome,
     pack_frame,
-    pack_header,
+    pack_message,
     pack_part,
     read_applied,
     read_frame,
@@ -36,7 +36,6 @@ from remote_inference.learn.weights.tensors import Table, Tensors, find_differen
 
 
 _LOG = logging.getLogger(__name__)
-_WAKE_S = 1.0  # a notification can be lost: no thread waits for ever
 
 
 @dataclass(frozen=True)
@@ -72,10 +71,9 @@ class Feed:
         self._position: tuple[int, int] | None = None  # version and digest that the server has
         self._table: Table = ()  # of the server that has greeted
         self._wants_all = False
-        self._changed = threading.Condition()
-        self._wanted = self._reached = 0  # versions announced, and handled
+        self._calls = Calls()
+        self._newest: Future[None] = Future()  # the call for the version that was announced last
         self._ends = False
-        self._thread = threading.Thread(target=self._run, name=f"weights {name}", daemon=True)
         self._ledger: Ledger | None = None
 
     def greet(self) -> Welcome:
@@ -97,46 +95,26 @@ class Feed:
     def start(self, ledger: Ledger) -> None:
         """Begin to bring the server up to date."""
         self._ledger = ledger
-        self._thread.start()
+        self._calls.start(f"weights {self.name}")
+        self.wake()
 
     def wake(self) -> None:
         """Announce a new version."""
-        with self._changed:
-            self._wanted += 1
-            self._changed.notify_all()
+        self._newest.cancel()  # unless it has begun: the next call sends what it would have sent
+        self._newest = self._calls.submit(self._catch_up)
 
     def wait(self, end_s: float) -> bool:
         """Wait until every version announced so far is sent or has failed; return whether it is in time."""
-        with self._changed:
-            return self._changed.wait_for(
-                lambda: self._reached == self._wanted, max(end_s - time.monotonic(), 0.0)
-            )
-
-    def late_status(self, waited_s: float) -> ReceiverStatus:
-        """Return the status after a timeout: `status` may still be that of the sync before."""
-        text = f"not served within {waited_s:g} s"
-        return replace(self.status, is_current=False, reason=Reason.TRANSPORT, text=text)
+        return not wait([self._newest], max(end_s - time.monotonic(), 0.0)).not_done
 
     def close(self, timeout_s: float) -> None:
         """Release the server for another trainer, and end the thread."""
-        with self._changed:
-            self._ends = True
-            self._changed.notify_all()
-        if self._thread.is_alive():
-            self._thread.join(timeout_s)
+        self._ends = True
+        self._newest.cancel()
+        if self._ledger is not None:
+            wait([self._calls.submit(self._release_server)], timeout_s)
         self._drop_link()
-
-    def _run(self) -> None:
-        while not self._ends:
-            with self._changed:
-                self._changed.wait_for(lambda: self._ends or self._reached != self._wanted, _WAKE_S)
-                wanted = self._wanted
-            if not self._ends and wanted != self._reached:
-                self._catch_up()
-                with self._changed:
-                    self._reached = wanted
-                    self._changed.notify_all()
-        self._release_server()
+        self._calls.close()
 
     def _catch_up(self) -> None:
         """Send what the server lacks. An error becomes the status; the next sync begins with a greeting."""
@@ -177,9 +155,10 @@ class Feed:
 
     def _send(self, update: Update) -> None:
         link, header, size = self._require_link(), update.header, 0
-        link.send(pack_header(self._sender, header), self._answer_s)
+        link.send(pack_message(self._sender, header), self._answer_s)
         for index, part in enumerate(update.parts()):
-            self._check_for_refusal(header.version)
+            with suppress(TimeoutError):  # what is refused by now need not be sent to its end
+                self._raise_refusal(read_frame(link.receive(0.0)), header.version)
             link.send(pack_part(self._sender, header.version, index, part), self._answer_s)
             size += len(part)
         applied = read_applied(self._await(Kind.APPLIED, header.version))
@@ -191,15 +170,10 @@ class Feed:
             done,
             version=applied.version,
             updates=done.updates + 1,
-            full_updates=done.full_updates + (header.base_digest is None),
+            full_updates=done.full_updates + (header.base is None),
             size=done.size + size,
             apply_s=applied.seconds,
         )
-
-    def _check_for_refusal(self, version: int) -> None:
-        """Raise what the server has refused already: the rest need not be sent."""
-        with suppress(TimeoutError):
-            self._raise_refusal(read_frame(self._require_link().receive(0.0)), version)
 
     def _await(self, kind: Kind, version: int) -> Frame:
         """Return the server's answer of a kind. Raises WeightsError for a refusal, TimeoutError."""
@@ -221,6 +195,10 @@ class Feed:
     def _silence(self) -> str:
         return f"{self.name}: no answer in {self._answer_s:g} s"
 
+    def _release_server(self) -> None:
+        with suppress(WeightsError, TimeoutError):  # the server has gone
+            self._require_link().send(pack_frame(Kind.RELEASE, self._sender), self._answer_s)
+
     def _make_link(self) -> Link:
         try:
             return self._connect()
@@ -231,10 +209,6 @@ class Feed:
         if self._link is None:
             raise LinkClosedError(f"{self.name}: there is no link")
         return self._link
-
-    def _release_server(self) -> None:
-        with suppress(WeightsError, TimeoutError):  # the server has gone
-            self._require_link().send(pack_frame(Kind.RELEASE, self._sender), self._answer_s)
 
     def _drop_link(self) -> None:
         if self._link is not None:
@@ -283,8 +257,9 @@ class WeightSender:
             for feed in feeds.values():
                 feed.close(0.0)
             raise
+        self._feeds |= feeds
         for feed in feeds.values():
-            self._start(feed, self._ledger)
+            feed.start(self._ledger)
 
     def add_receiver(self, name: str, connect: Connect) -> None:
         """Bring one more server up to date from now on, as `init_sender` does.
@@ -293,7 +268,9 @@ class WeightSender:
         """
         if name in self._feeds:
             raise WeightsError(Reason.ORDER, f"receivers: {name!r} is there already, expected another name")
-        self._start(self._make_feed(name, connect), self._require_ledger())
+        ledger, feed = self._require_ledger(), self._make_feed(name, connect)
+        self._feeds[name] = feed
+        feed.start(ledger)
 
     def sync(self, version: int) -> Built:
         """Send the tensors as they are now, as a version above the last; return what was made of them.
@@ -312,11 +289,13 @@ class WeightSender:
 
         One that is still busy at the end may serve them later: its reason is TRANSPORT.
         """
-        end_s = time.monotonic() + timeout_s
+        end_s, text = time.monotonic() + timeout_s, f"not served within {timeout_s:g} s"
         statuses = {}
         for name, feed in self._feeds.items():
-            in_time = feed.wait(end_s)
-            statuses[name] = feed.status if in_time else feed.late_status(timeout_s)
+            in_time, status = feed.wait(end_s), feed.status
+            if not in_time:  # it may still be the status of the sync before
+                status = replace(status, is_current=False, reason=Reason.TRANSPORT, text=text)
+            statuses[name] = status
         return statuses
 
     @property
@@ -337,11 +316,6 @@ class WeightSender:
 
     def _make_feed(self, name: str, connect: Connect) -> Feed:
         return Feed(name, self._sender, connect, self._config.answer_s)
-
-    def _start(self, feed: Feed, ledger: Ledger) -> None:
-        self._feeds[feed.name] = feed
-        feed.start(ledger)
-        feed.wake()
 
     def _require_ledger(self) -> Ledger:
         if self._ledger is None:

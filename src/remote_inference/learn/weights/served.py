@@ -23,6 +23,7 @@ from remote_inference.learn.weights.tensors import (
     entries_digest,
     memory_of,
     span_of,
+    state_digest,
     view_one,
 )
 
@@ -100,8 +101,7 @@ class ServedTensors:
 
     def digest(self) -> int:
         """Return the digest of the state, see `tensors.state_digest`."""
-        read = ((spec, self._served[spec.name].read(None)) for spec in self._table)
-        return sum(entries_digest(spec, None, bits) for spec, bits in read) % MODULUS
+        return state_digest((spec, self._served[spec.name].read(None)) for spec in self._table)
 
     def digest_after(self, changes: Sequence[Change], digest: int) -> int:
         """Return the digest that the state, which has this one, has after the changes. None is staged.
@@ -161,11 +161,11 @@ def _find_tied(tensors: Tensors) -> Sequence[tuple[str, str]]:
 
     Raises WeightsError for tensors that share a part of their memory.
     """
-    spans = sorted((span_of(tensor), name) for name, tensor in tensors.items())
+    spans = sorted((*span_of(tensor), name) for name, tensor in tensors.items())
     tied = []
-    for (span, name), (other_span, other) in pairwise(spans):
-        if span.overlaps(other_span):
-            if span != other_span:
+    for (device, begin, end, name), (other_device, other_begin, other_end, other) in pairwise(spans):
+        if device == other_device and other_begin < min(end, other_end):
+            if (begin, end) != (other_begin, other_end):
                 text = f"{name}, {other}: they share a part of their memory, expected all of it or none"
                 raise WeightsError(Reason.ARCHITECTURE, text)
             tied.append((name, other))
@@ -176,10 +176,8 @@ def _are_alike(change: Change | None, other: Change | None) -> bool:
     """Return whether two changes, None of them staged, do the same to the memory they are of."""
     if change is None or other is None:
         return change is other
-    equal_places = (
-        other.places is None if change.places is None else np.array_equal(change.places, other.places)
-    )
-    return equal_places and np.array_equal(change.bits, other.bits)
+    # Places of None are equal to None alone.
+    return np.array_equal(change.places, other.places) and np.array_equal(change.bits, other.bits)
 
 
 def _serve(name: str, tensor: Any) -> ServedTensor:

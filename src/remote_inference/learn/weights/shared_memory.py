@@ -98,10 +98,8 @@ class SharedMemoryLink:
         connection = self._require(end_s)
         try:
             note = connection.recv(_NOTE.size)
-        except BlockingIOError:  # asked not to wait
+        except (BlockingIOError, TimeoutError):  # the first when asked not to wait
             raise TimeoutError from None
-        except TimeoutError:
-            raise
         except OSError as error:
             raise LinkClosedError(f"{_NAME}: the other end has gone: {error}") from error
         if len(note) != _NOTE.size:

@@ -35,8 +35,7 @@ class ReceiverPump:
 
     def __init__(self, receiver: WeightReceiver, *accepts: Accept) -> None:
         self._receiver = receiver
-        self._links: list[Link] = []
-        self._new: list[Link] = []
+        self._links: list[Link] = []  # appended to by any thread
         self._ends = threading.Event()
         self._threads = [threading.Thread(target=self._run, name="weights", daemon=True)]
         for accept in accepts:
@@ -49,7 +48,7 @@ class ReceiverPump:
 
     def add(self, link: Link) -> None:
         """Serve one more trainer's link."""
-        self._new.append(link)
+        self._links.append(link)
 
     def close(self, timeout_s: float = 5.0) -> None:
         """End, and close the links."""
@@ -68,16 +67,14 @@ class ReceiverPump:
             self._close(link)
 
     def _go_round(self) -> None:
-        while self._new:
-            self._links.append(self._new.pop())
         if not self._links:
             self._ends.wait(_POLL_S)
         for link in tuple(self._links):
             self._receive(link)
         self._receiver.check_time()
-        for answer in self._receiver.take_answers():
-            if answer.link in self._links:
-                self._send(answer.link, answer.frame)
+        for to, frame in self._receiver.take_answers():
+            if to in self._links:
+                self._send(to, frame)
 
     def _receive(self, link: Link) -> None:
         try:

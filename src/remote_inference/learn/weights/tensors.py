@@ -11,9 +11,9 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgpack
 import numpy as np
@@ -47,20 +47,12 @@ class Dtype:
         return self.exponent != 0
 
 
-def _table() -> Mapping[str, Dtype]:
-    exponents = {
-        "bfloat16": (2, 0x7F80),
-        "float16": (2, 0x7C00),
-        "float32": (4, 0x7F80_0000),
-        "float64": (8, 0x7FF0_0000_0000_0000),
-    }
-    widths = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "int32": 4, "int64": 8}
-    plain = {name: Dtype(name, np.dtype(f"<u{width}")) for name, width in widths.items()}
-    floats = {name: Dtype(name, np.dtype(f"<u{width}"), mask) for name, (width, mask) in exponents.items()}
-    return plain | floats
-
-
-DTYPES = _table()
+_WIDTHS = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "int32": 4, "int64": 8}
+_WIDTHS |= {"bfloat16": 2, "float16": 2, "float32": 4, "float64": 8}
+_EXPONENTS = {"bfloat16": 0x7F80, "float16": 0x7C00, "float32": 0x7F80_0000, "float64": 0x7FF0_0000_0000_0000}
+DTYPES = {
+    name: Dtype(name, np.dtype(f"<u{width}"), _EXPONENTS.get(name, 0)) for name, width in _WIDTHS.items()
+}
 
 
 def find_dtype(name: Any, where: str) -> Dtype:
@@ -120,7 +112,6 @@ MAX_RANK = 16
 MAX_COUNT = 1 << 40  # values of a tensor
 
 Tensors = Mapping[str, Any]  # name to numpy array or torch tensor
-State = Mapping[str, Bits]  # name to the tensor's bits `[count]`
 
 
 @dataclass(frozen=True)
@@ -167,25 +158,20 @@ def memory_of(tensor: Any) -> str:
     return "cpu" if isinstance(tensor, np.ndarray) else str(tensor.device.type)
 
 
-class Span(NamedTuple):
-    """Addresses of a contiguous tensor's memory on a device, from `begin` to before `end`."""
-
-    device: str
-    begin: int
-    end: int
-
-    def overlaps(self, later: Span) -> bool:
-        """Return whether one that begins no earlier has a byte in common with this one."""
-        return self.device == later.device and later.begin < self.end and later.begin < later.end
-
-
-def span_of(tensor: Any) -> Span:
-    """Return where the memory of a contiguous tensor lies."""
+def span_of(tensor: Any) -> tuple[str, int, int]:
+    """Return a contiguous tensor's device, and the addresses of its memory from begin to before end."""
     if isinstance(tensor, np.ndarray):
         begin = int(tensor.ctypes.data)
-        return Span("cpu", begin, begin + tensor.nbytes)
+        return "cpu", begin, begin + tensor.nbytes
     begin = tensor.data_ptr()
-    return Span(str(tensor.device), begin, begin + tensor.numel() * tensor.element_size())
+    return str(tensor.device), begin, begin + tensor.numel() * tensor.element_size()
+
+
+def require_contiguous(name: str, tensor: Any) -> None:
+    """Raise WeightsError for a tensor whose memory is not contiguous."""
+    is_numpy = isinstance(tensor, np.ndarray)
+    if not (tensor.flags.c_contiguous if is_numpy else tensor.is_contiguous()):
+        raise WeightsError(Reason.ARCHITECTURE, f"{name}: its memory is not contiguous, expected it to be")
 
 
 def view_one(name: str, tensor: Any) -> Bits:
@@ -194,22 +180,17 @@ def view_one(name: str, tensor: Any) -> Bits:
     Raises WeightsError for one whose memory is not contiguous, or not the machine's own.
     """
     bits = find_dtype(_dtype_name(tensor), name).bits
-    if isinstance(tensor, np.ndarray):
-        if not tensor.flags.c_contiguous:
-            raise WeightsError(
-                Reason.ARCHITECTURE, f"{name}: its memory is not contiguous, expected it to be"
-            )
-        own: Bits = tensor.reshape(-1).view(bits)
-        return own
-    torch = sys.modules["torch"]
-    tensor = tensor.detach()
-    if tensor.device.type != "cpu":
+    is_numpy = isinstance(tensor, np.ndarray)
+    if not is_numpy and tensor.device.type != "cpu":
         raise WeightsError(Reason.ARCHITECTURE, f"{name}: found it on {tensor.device}, expected it on cpu")
-    if not tensor.is_contiguous():
-        raise WeightsError(Reason.ARCHITECTURE, f"{name}: its memory is not contiguous, expected it to be")
-    integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-    flat: Bits = tensor.reshape(-1).view(integers[bits.itemsize]).numpy().view(bits)
-    return flat
+    require_contiguous(name, tensor)
+    flat = tensor.reshape(-1)
+    if not is_numpy:
+        torch = sys.modules["torch"]
+        integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+        flat = flat.detach().view(integers[bits.itemsize]).numpy()
+    own: Bits = flat.view(bits)
+    return own
 
 
 def require_kind(tensor: Any, spec: TensorSpec) -> Dtype:
@@ -261,7 +242,6 @@ def table_digest(table: Table) -> bytes:
 
 
 def table_to_list(table: Table) -> list[list[Any]]:
-    """Return a table as plain values."""
     return [[spec.name, spec.dtype.name, list(spec.shape)] for spec in table]
 
 
@@ -304,7 +284,6 @@ def _dtype_name(tensor: Any) -> str:
 
 
 MODULUS = 1 << 64
-DIGITS = 16
 _DIGEST_BLOCK = 1 << 16  # entries of a step: the temporary arrays stay in a processor's cache
 # Odd numbers without a pattern; each multiplication and shift carries a change on to the other bits.
 _PLACE = np.uint64(0x9E3779B97F4A7C15)
@@ -312,14 +291,16 @@ _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 
 
-def state_digest(state: State, table: Table) -> int:
-    """Return the digest of a whole state."""
-    return sum(entries_digest(spec, None, state[spec.name]) for spec in table) % MODULUS
+def state_digest(state: Iterable[tuple[TensorSpec, Bits]]) -> int:
+    """Return the digest of a whole state: all its tensors, each with its bits `[count]`."""
+    return sum(entries_digest(spec, None, bits) for spec, bits in state) % MODULUS
 
 
 def entries_digest(spec: TensorSpec, places: Places | None, bits: Bits) -> int:
     """Return what entries of a tensor add to the digest. places: of the bits; None: the whole tensor."""
-    seed, total = _seed(spec), 0
+    named = f"{spec.name}\0{spec.dtype.name}\0{spec.shape}".encode()
+    seed = np.uint64(int.from_bytes(hashlib.sha256(named).digest()[:8], "little"))
+    total = 0
     for begin in range(0, bits.size, _DIGEST_BLOCK):
         block = bits[begin : begin + _DIGEST_BLOCK]
         where: NDArray[Any] = (
@@ -327,29 +308,19 @@ def entries_digest(spec: TensorSpec, places: Places | None, bits: Bits) -> int:
             if places is None
             else places[begin : begin + _DIGEST_BLOCK].astype(np.uint64)
         )
-        total += int(_mix(where, block, seed).sum(dtype=np.uint64))
+        mixed: NDArray[np.uint64] = where * _PLACE + seed
+        _spread(mixed, _FIRST)
+        mixed ^= block
+        _spread(mixed, _SECOND)
+        _spread(mixed, _FIRST)
+        total += int(mixed.sum(dtype=np.uint64))
     return total % MODULUS
 
 
 def show_digest(digest: int) -> str:
-    return f"{digest:0{DIGITS}x}"
-
-
-def _mix(places: NDArray[np.uint64], bits: Bits, seed: np.uint64) -> NDArray[np.uint64]:
-    mixed: NDArray[np.uint64] = places * _PLACE + seed
-    _spread(mixed, _FIRST)
-    mixed ^= bits
-    _spread(mixed, _SECOND)
-    _spread(mixed, _FIRST)
-    return mixed
+    return f"{digest:016x}"
 
 
 def _spread(values: NDArray[np.uint64], factor: np.uint64) -> None:
     values ^= values >> np.uint64(29)
     values *= factor
-
-
-def _seed(spec: TensorSpec) -> np.uint64:
-    named = f"{spec.name}\0{spec.dtype.name}\0{spec.shape}".encode()
-    seed: np.uint64 = np.uint64(int.from_bytes(hashlib.sha256(named).digest()[:8], "little"))
-    return seed

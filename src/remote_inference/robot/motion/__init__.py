@@ -44,7 +44,7 @@ What goes on by itself
 ----------------------
 Velocities and efforts go on in silence until they get zero, trajectories until their points are executed;
 positions, poses and switches stay. Whatever is commanded lets so many stop commands pend (`Sent.stops`,
-`Sent.holds`): they are sent once nothing else is, and counted by those who hear them (`stopping.py`).
+`Sent.holds`): they are sent once nothing else is, and counted by those who hear them (`emit.py`).
 Trajectory controllers get the actions ahead with each command (`LookAhead`), so that a tick that fails to
 come changes nothing: the next one skips what they have executed meanwhile.
 

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,27 +19,31 @@ from remote_inference.robot.motion.estimate import (
 )
 from remote_inference.robot.motion.limit import Limited
 from remote_inference.robot.motion.rules import MotionRules
-from remote_inference.robot.motion.select import Order
-from remote_inference.robot.motion.state import LookAhead, MotionState
+from remote_inference.robot.motion.select import Choice, Order
+from remote_inference.robot.motion.state import LookAhead, MotionState, Tick
 from remote_inference.robot.safety.guard import SENSOR_AGE, Foreseen, Guarded
-from remote_inference.robot.tick import Tick
 
 # -- What a robot is commanded that has nothing to execute: the fallback, and how what was in force ends
 #
 # Velocities and efforts get zero until their controllers have heard it often enough; trajectories end where
 # their joints are; positions, poses and switches stay by themselves.
 
-
 MOST_LAG_S = 0.5  # by which a joint may be behind its command when it is found not to follow
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A tick, the state after it, and the guard's rules that count."""
+    """A tick, the state after it, and what it says to others.
+
+    counted: rules of the guard that altered or refused something. latch: why the robot is stopped from the
+    next tick on, "" for nothing. measured: where the joints were `[action_dim]`, None when nobody knows.
+    """
 
     state: MotionState
     tick: Tick
     counted: tuple[str, ...] = ()
+    latch: str = ""
+    measured: Float64Array | None = None
 
 
 def fall_back(
@@ -236,9 +239,8 @@ WAIT = Tick(None, CommandSource.NONE, in_force=True)  # of a late tick: the node
 
 def emit(limited: Limited, estimate: Estimate, rules: MotionRules) -> Outcome:
     """Return the tick of a choice, and the state once its command has left."""
-    choice = limited.choice
     outcome = _carry_out(limited, estimate, rules)
-    counted = (*choice.counted, *outcome.counted)
+    counted = (*limited.choice.counted, *outcome.counted)
     state, tick = time_command(outcome.state, outcome.tick, estimate, rules)
     return Outcome(note_tick(state, tick), tick, counted)
 
@@ -256,7 +258,7 @@ def _carry_out(limited: Limited, estimate: Estimate, rules: MotionRules) -> Outc
     choice, command = limited.choice, limited.command
     state, refused = choice.state, choice.refused
     if command is None:
-        return SILENT[choice.order](state, estimate, rules, refused)
+        return _command_nothing(choice, estimate, rules)
     if choice.order is Order.LEAD_BACK:
         state = state.pend(rules.stops_in_all).send(command=command)
         return Outcome(state, Tick.alone(command, choice.source, refused))
@@ -265,20 +267,18 @@ def _carry_out(limited: Limited, estimate: Estimate, rules: MotionRules) -> Outc
     return _lead(limited, command, estimate, rules)
 
 
-def _wait(state: MotionState, *_: object) -> Outcome:
-    return Outcome(state, WAIT)
-
-
-def _stop_others(state: MotionState, _: Estimate, rules: MotionRules, refused: tuple[str, ...]) -> Outcome:
-    return stop_others(state, rules, refused, in_force=True)
-
-
-SILENT: Mapping[Order, Callable[[MotionState, Estimate, MotionRules, tuple[str, ...]], Outcome]] = {
-    Order.FALL_BACK: fall_back,
-    Order.STOP: stop,
-    Order.STOP_OTHERS: _stop_others,
-    Order.WAIT: _wait,
-}
+def _command_nothing(choice: Choice, estimate: Estimate, rules: MotionRules) -> Outcome:
+    state, refused = choice.state, choice.refused
+    match choice.order:
+        case Order.WAIT:
+            return Outcome(state, WAIT)
+        case Order.STOP_OTHERS:
+            return stop_others(state, rules, refused, in_force=True)
+        case Order.STOP:
+            return stop(state, estimate, rules, refused)
+        case Order.FALL_BACK:
+            return fall_back(state, estimate, rules, refused)
+    raise AssertionError(f"{choice.order} is for a command, which is missing")
 
 
 def _go_home(
@@ -331,7 +331,7 @@ def send_ahead(
     assert limited.choice.step is not None, "only the policy's actions are sent ahead"
     episode_id = limited.choice.step.action.source.episode_id
     begin_ns = estimate.now_ns + estimate.lag_ns
-    ahead = Foreseen.none()
+    ahead = Foreseen()
     if not state.joints.stalled.any():  # what does not follow is tried by single steps: it may come back
         foresight = rules.interpolation.foresee(state.progress)
         due_ns = begin_ns + rules.period_ns * np.arange(1, 1 + len(foresight.points))

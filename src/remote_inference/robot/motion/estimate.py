@@ -22,7 +22,7 @@ from remote_inference.robot.motion.state import (
     Times,
     Timing,
 )
-from remote_inference.robot.safety.heartbeat import EXECUTOR_STALE_NS
+from remote_inference.robot.watchdog import EXECUTOR_STALE_NS
 
 EARLY_TICK = 0.1  # fraction of a period by which a tick may come too early
 WAIT_NS = 30_000_000  # of ticks faster than this, until the executor has run what waited
@@ -88,13 +88,13 @@ def estimate(
         joints = forget(joints, inputs.now_ns, rules)
         state = replace(state, window=AlteredCommands(), progress=state.progress.end_action())
     if operator.blend_ins != before.blend_ins:
-        state = begin_ramp(state, rules)
+        state = state.send(ramp_begins=rules.ramp_ns > 0)
     state = _lose_command(replace(state, joints=joints), inputs.now_ns, rules, is_lost=is_lost)
     state, found = _measure(state, inputs.now_ns, rules)
     joints = state.joints
     is_absent = bool(joints.unsubscribed.any())
     if joints.stalled.any() or (state.misses_controller and not is_absent):
-        state = begin_ramp(state, rules)  # what is back begins as gently as it was tried
+        state = state.send(ramp_begins=rules.ramp_ns > 0)  # what is back begins as gently as it was tried
     state = replace(state, misses_controller=is_absent)
     return replace(state, before=state.sent), found, counted
 
@@ -113,11 +113,6 @@ def command_in_force(state: MotionState, now_ns: int, rules: MotionRules) -> Flo
     """Return the last command if joints may be on their way to it: it left a moment ago."""
     is_recent = now_ns - state.joints.commanded_ns <= IN_FORCE_NS + rules.period_ns
     return state.sent.command if is_recent else None
-
-
-def begin_ramp(state: MotionState, rules: MotionRules) -> MotionState:
-    """Let the next action of the policy begin a ramp of the velocity limits."""
-    return state.send(ramp_begins=rules.ramp_ns > 0)
 
 
 def forget(joints: JointEstimate, now_ns: int, rules: MotionRules) -> JointEstimate:
@@ -366,11 +361,7 @@ def judge_following(
 
 
 def _find_lag_ns(
-    state: MotionState,
-    measured: Float64Array | None,
-    age_ns: int,
-    now_ns: int,
-    rules: MotionRules,
+    state: MotionState, measured: Float64Array | None, age_ns: int, now_ns: int, rules: MotionRules
 ) -> int:
     if not rules.trajectories:  # other controllers are at their last command
         return 0

@@ -11,17 +11,15 @@ import numpy as np
 
 from remote_inference.base.contract.commands.sink import CommandSink
 from remote_inference.robot.command import CommandSource, Float64Array
-from remote_inference.robot.motion.command_mode import CommandMode, HumanCommands
-from remote_inference.robot.motion.emit import emit
+from remote_inference.robot.motion.command_mode import CommandMode, HumanCommands, StopInputs
+from remote_inference.robot.motion.emit import Outcome, emit
 from remote_inference.robot.motion.estimate import command_in_force, estimate, names_not_following
 from remote_inference.robot.motion.limit import limit
 from remote_inference.robot.motion.rules import MotionRules, actions_of
 from remote_inference.robot.motion.select import select
-from remote_inference.robot.motion.state import MotionState, TickInputs
+from remote_inference.robot.motion.state import MotionState, Tick, TickInputs
 from remote_inference.robot.queue.action_queue import ActionQueue
-from remote_inference.robot.safety.stop_inputs import StopInputs
 from remote_inference.robot.step_lock import StepLock
-from remote_inference.robot.tick import Tick
 
 # -- Shadow mode: how far the policy's commands are from what the arm really does ------------------------
 
@@ -57,29 +55,14 @@ class ShadowComparison:
         )
 
 
-@dataclass(frozen=True)
-class Decision:
-    """A tick, the state after it, and what it says to others.
-
-    counted: rules of the guard that altered or refused something. latch: why the robot is stopped from the
-    next tick on, "" for nothing. measured: where the joints were `[action_dim]`, None when nobody knows.
-    """
-
-    state: MotionState
-    tick: Tick
-    counted: tuple[str, ...]
-    latch: str
-    measured: Float64Array | None
-
-
-def decide(state: MotionState, inputs: TickInputs, rules: MotionRules) -> Decision:
+def decide(state: MotionState, inputs: TickInputs, rules: MotionRules) -> Outcome:
     """Return what one control tick commands."""
     state, found, caught_up = estimate(state, inputs, rules)
     choice = select(state, found, inputs, rules)
     limited = limit(choice, found, rules, inputs.now_ns)
     outcome = emit(limited, found, rules)
     counted = (*caught_up, *outcome.counted)
-    return Decision(outcome.state, outcome.tick, counted, limited.choice.latch, found.measured)
+    return replace(outcome, counted=counted, latch=limited.choice.latch, measured=found.measured)
 
 
 class Playback:
@@ -167,13 +150,13 @@ class Playback:
                 person,
                 self._queue.plan,
             )
-            decision = decide(self._state, inputs, self.rules)
-            self._state = decision.state
-            self._queue.go_on(decision.state.progress)
-            self.rules.guard.counts.update(decision.counted)
-            if decision.latch:
-                self._stops.latch(decision.latch)  # from the next tick on
-            return decision.tick if self.shadow is None else self._compare(decision, self.shadow)
+            outcome = decide(self._state, inputs, self.rules)
+            self._state = outcome.state
+            self._queue.go_on(outcome.state.progress)
+            self.rules.guard.counts.update(outcome.counted)
+            if outcome.latch:
+                self._stops.latch(outcome.latch)  # from the next tick on
+            return outcome.tick if self.shadow is None else self._compare(outcome, self.shadow)
 
     def is_outdated(self, tick: Tick, late_ns: int, *, is_last_try: bool = False) -> bool:
         """Return whether a tick must not leave any more so long [ns] after it was decided.
@@ -186,9 +169,9 @@ class Playback:
         longest_ns = self.rules.given_up_after_ns if ends else self.rules.outdated_after_ns
         return leads and late_ns > longest_ns
 
-    def _compare(self, decision: Decision, shadow: ShadowComparison) -> Tick:
+    def _compare(self, outcome: Outcome, shadow: ShadowComparison) -> Tick:
         """Mark a tick as one of shadow mode, and compare its position with the arm's."""
-        tick, measured, masks = decision.tick, decision.measured, self.rules.masks
+        tick, measured, masks = outcome.tick, outcome.measured, self.rules.masks
         if not self.rules.guard.needs_position:
             measured = None
         if tick.command is not None and tick.queued is not None and measured is not None:

@@ -11,23 +11,93 @@ from functools import cached_property
 
 import numpy as np
 
+from remote_inference.base.contract.action_bounds import JointLimit
+from remote_inference.base.contract.actions import Actions
 from remote_inference.base.contract.commands.sink import CommandSink
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.controller_stop import count_stops, max_stopping_s
-from remote_inference.robot.action_masks import ActionMasks
-from remote_inference.robot.command import BoolArray
+from remote_inference.robot.command import BoolArray, Float64Array
 from remote_inference.robot.config import RobotConfig, to_ns
 from remote_inference.robot.fallbacks import FALLBACKS, Fallback
 from remote_inference.robot.motion.goal_gate import last_goal_s
-from remote_inference.robot.motion.homing import Homing
+from remote_inference.robot.motion.state import Homing
+from remote_inference.robot.pose_geometry import ActionMasks
 from remote_inference.robot.queue.plan import Interpolation
-from remote_inference.robot.safety.guard import FollowingBounds, Guard
-from remote_inference.robot.safety.heartbeat import EXECUTOR_STALE_NS
+from remote_inference.robot.safety.guard import Guard
 from remote_inference.robot.safety.measurement_gate import FIRST_S
+from remote_inference.robot.watchdog import EXECUTOR_STALE_NS
 
 LATE_PERIODS = 1.5  # without a tick, until the first waits for what was heard meanwhile
 HURRY_NS = 5_000_000  # from a tick's decision to its command: Python's threads wait so long for each other
+# By default a joint may be as far from its command as it gets at max_velocity in this time [s]: four times as
+# far as the joints of the belt arm ever lag (0.06 s).
+LAG_S = 0.25
 END_MARGIN_S = 1.0  # beyond the time that the last commands take if every tick comes
+
+
+class FollowingBounds:
+    """The following errors that a contract allows. A pose counts as one, by its distance and its angle."""
+
+    def __init__(self, actions: Actions, masks: ActionMasks, period_s: float) -> None:
+        limits = [actions.limit_of(name) for name in actions.names]
+        speeds = [limit.max_velocity or 0.0 for limit in limits]  # 0: of a switch, which follows always
+        self._max_velocity = np.array(speeds)
+        self._bound = np.array([_bound(limit) for limit in limits])
+        self._least_move = self._max_velocity * period_s
+        self._poses = masks.poses
+        self._is_pose = masks.is_pose
+        self._period_s = period_s
+        poses = actions.poses.values()
+        # Of the poses, `[2, poses]`: [m/s] and [rad/s], [m] and [rad].
+        fastest = [(pose.max_velocity, pose.max_angular_velocity) for pose in poses]
+        self._speeds = np.array(fastest).reshape(-1, 2).T
+        said = [(pose.max_following_error, pose.max_following_angle) for pose in poses]
+        bounds = np.array(said, np.float64).reshape(-1, 2).T  # NaN where it is left out
+        self._bounds = np.where(np.isnan(bounds), LAG_S * self._speeds, bounds)
+
+    def find_lost(
+        self, command: Float64Array, measured: Float64Array, led: BoolArray, ages_s: Float64Array
+    ) -> BoolArray:
+        """Return the mask of those of `led` that are too far from their command, all `[action_dim]`.
+
+        measured: each so long ago as `ages_s` says, NaN of one of which nothing is known. Quaternions of both
+        have the length 1.
+        """
+        lost: BoolArray = led & (np.abs(command - measured) > self._bound + self._max_velocity * ages_s)
+        if self._poses.exist:
+            ages_s = ages_s[self._poses.columns].max(axis=1)
+            apart = self._are_apart(command, measured, ages_s, self._bounds)
+            lost = np.where(self._is_pose, led & apart, lost)
+        return lost
+
+    def find_moved(self, begin: Float64Array, measured: Float64Array) -> BoolArray:
+        """Return the mask `[action_dim]` of what has moved by more than a step."""
+        moved: BoolArray = np.abs(measured - begin) > self._least_move
+        if self._poses.exist:
+            moved = np.where(self._is_pose, self._are_apart(begin, measured, self._period_s), moved)
+        return moved
+
+    def _are_apart(
+        self,
+        begin: Float64Array,
+        end: Float64Array,
+        times_s: Float64Array | float,
+        bounds: Float64Array | float = 0.0,
+    ) -> BoolArray:
+        """Return the columns of poses that are farther apart than bounds, and times at their speeds, allow.
+
+        times_s: `[poses]`. bounds: `[2, poses]` [m] and [rad].
+        """
+        allowed = bounds + self._speeds * times_s
+        far = self._poses.distances(begin, end) > allowed[0]
+        turned = self._poses.angles(begin, end) > allowed[1]
+        return self._poses.spread(far | turned, len(begin))
+
+
+def _bound(limit: JointLimit) -> float:
+    if limit.max_following_error == "off":
+        return np.inf
+    return limit.max_following_error or LAG_S * limit.fastest
 
 
 @dataclass(frozen=True)
@@ -70,7 +140,6 @@ class MotionRules:
         """Return the rules of a robot. guard: of the contract."""
         period_s = contract.period_s
         stops_in_all = count_stops(period_s)
-        given_up_s = config.watchdog_timeout_s + period_s
         actions = contract.actions
         dwells_s = [actions.limit_of(name).dwell_s or 0.0 for name in actions.names]
         at_home_s = last_goal_s(contract) if contract.home else 0.0
@@ -89,7 +158,7 @@ class MotionRules:
             period_ns=round(period_s * 1e9),
             max_action_age_ns=to_ns(config.max_action_age_s),
             max_sensor_age_ns=to_ns(config.max_sensor_age_s),
-            given_up_after_ns=to_ns(given_up_s),
+            given_up_after_ns=to_ns(config.watchdog_timeout_s + period_s),
             late_after_ns=to_ns(LATE_PERIODS * period_s),
             stops_in_all=stops_in_all,
             # A measurement may have to be confirmed before it says where a joint is.

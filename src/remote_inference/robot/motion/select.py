@@ -13,9 +13,8 @@ import numpy as np
 
 from remote_inference.robot.command import CommandSource, Float64Array
 from remote_inference.robot.motion.estimate import Estimate, find_start, names_not_following
-from remote_inference.robot.motion.homing import Homing
 from remote_inference.robot.motion.rules import MotionRules
-from remote_inference.robot.motion.state import MotionState, TickInputs
+from remote_inference.robot.motion.state import Homing, MotionState, TickInputs
 from remote_inference.robot.queue.plan import Step
 from remote_inference.robot.safety.guard import AGE, FOLLOWING_ERROR, SENSOR_AGE
 
@@ -71,23 +70,11 @@ class Situation:
     expired: int = 0
 
     @property
-    def now_ns(self) -> int:
-        return self.inputs.now_ns
-
-    @property
-    def waits(self) -> bool:
-        return self.state.timing.waits
-
-    @property
     def is_stopped(self) -> bool:
         operator = self.state.operator
         if self.inputs.stop:
             return True
         return (operator.halted or operator.paused) and not self.goes_home
-
-    @property
-    def is_taken_over(self) -> bool:
-        return self.state.operator.taken_over
 
     @property
     def goes_home(self) -> bool:
@@ -146,9 +133,9 @@ def select(state: MotionState, estimate: Estimate, inputs: TickInputs, rules: Mo
 
 def _drop_old_actions(situation: Situation) -> Situation:
     """Return the situation without actions that are too old. A robot that is stopped keeps its plan."""
-    if situation.is_stopped or situation.goes_home or situation.is_taken_over:
+    if situation.is_stopped or situation.goes_home or situation.state.operator.taken_over:
         return situation
-    oldest_ns = situation.now_ns - situation.rules.max_action_age_ns
+    oldest_ns = situation.inputs.now_ns - situation.rules.max_action_age_ns
     interpolation = situation.rules.interpolation
     progress, expired = interpolation.drop_captured_before(situation.state.progress, oldest_ns)
     return replace(situation, state=replace(situation.state, progress=progress), expired=expired)
@@ -166,7 +153,7 @@ def _stopped(situation: Situation) -> Choice | None:
 
 def _going_home_late(situation: Situation) -> Choice | None:
     """Send no robot home that the command watchdog may have stopped."""
-    if not (situation.goes_home and situation.waits):
+    if not (situation.goes_home and situation.state.timing.waits):
         return None
     return Choice(replace(situation.state, starved=""), Order.STOP_OTHERS)
 
@@ -195,27 +182,19 @@ def _going_home(situation: Situation) -> Choice | None:
         stuck = f"since its control thread stood still for {stuck_ns / 1e9:.2f} s"
         return end_way_home(state, f"it has not been measured {stuck if stuck_ns else 'lately'}", SENSOR_AGE)
     if state.joints.stalled.any() or state.joints.led_back.any():
-        stalled = ", ".join(_names_away(state, rules))
+        # What does not follow, or has moved since, while its last command is elsewhere.
+        stalled = ", ".join(names_not_following(state.joints, rules) or _names_led_back(state, rules))
         return end_way_home(state, f"{stalled}: it does not follow its commands", FOLLOWING_ERROR)
-    path = state.home.path or Homing(start, home, situation.now_ns, rules.masks)
+    path = state.home.path or Homing(start, home, situation.inputs.now_ns, rules.masks)
     state = replace(state, home=replace(state.home, path=path))
-    target, begin = path.target(situation.now_ns), np.where(rules.masks.holds, start, 0.0)
+    target, begin = path.target(situation.inputs.now_ns), np.where(rules.masks.holds, start, 0.0)
     return Choice(state, Order.GO_HOME, target, begin, CommandSource.HOMING)
 
 
-def end_way_home(state: MotionState, why: str, *refused: str, counts: bool = True) -> Choice:
-    """Return the end of a way home, for good. why: in words; empty for a robot without a home.
-
-    counts: the guard counts what it refused.
-    """
+def end_way_home(state: MotionState, why: str, *refused: str) -> Choice:
+    """Return the end of a way home, for good. why: in words; empty for a robot without a home."""
     home = replace(state.home, has_ended=True, stranded=why)
-    counted = refused if counts else ()
-    return Choice(replace(state, home=home), Order.STOP, refused=refused, counted=counted)
-
-
-def _names_away(state: MotionState, rules: MotionRules) -> tuple[str, ...]:
-    """Return what does not follow, or has moved since, while its last command is elsewhere."""
-    return names_not_following(state.joints, rules) or _names_led_back(state, rules)
+    return Choice(replace(state, home=home), Order.STOP, refused=refused, counted=refused)
 
 
 def _names_led_back(state: MotionState, rules: MotionRules) -> tuple[str, ...]:
@@ -233,15 +212,15 @@ def _late(situation: Situation) -> Choice | None:
 
     Neither the policy goes on where a person has led, nor a person who is silent.
     """
-    if not situation.waits:
+    if not situation.state.timing.waits:
         return None
     state = situation.state
-    if situation.is_taken_over:
+    if situation.state.operator.taken_over:
         goes_on = situation.inputs.person is not None and state.follows_person
         return Choice(state, Order.WAIT if goes_on else Order.STOP_OTHERS)
     if situation.can_step and not state.follows_person:
         if not situation.rules.trajectories:  # what was commanded before goes on in this action's time
-            progress, _ = situation.rules.interpolation.step(state.progress, situation.now_ns)
+            progress, _ = situation.rules.interpolation.step(state.progress, situation.inputs.now_ns)
             state = replace(state, progress=progress)
         return Choice(state, Order.WAIT)
     starved = AGED_OUT if situation.expired else state.starved or QUEUE_EMPTY
@@ -290,7 +269,7 @@ def _led_back(situation: Situation) -> Choice | None:
 
 def _silent_person(situation: Situation) -> Choice | None:
     """Fall back while a person who has taken over sends nothing."""
-    if not situation.is_taken_over or situation.inputs.person is not None:
+    if not situation.state.operator.taken_over or situation.inputs.person is not None:
         return None
     return Choice(replace(situation.onward, starved=PERSON_SILENT), Order.FALL_BACK)
 
@@ -311,7 +290,7 @@ def _not_measured(situation: Situation) -> Choice | None:
     """Fall back for an arm whose position is unknown."""
     if not situation.rules.guard.needs_position:
         return None
-    if situation.is_taken_over:  # no age bound ends a person's commands
+    if situation.state.operator.taken_over:  # no age bound ends a person's commands
         is_known = situation.estimate.measured is not None
     else:
         is_known = situation.start is not None or not situation.can_step
@@ -323,7 +302,7 @@ def _not_measured(situation: Situation) -> Choice | None:
 
 def _person(situation: Situation) -> Choice | None:
     """Command what a person sends who has taken over."""
-    if not situation.is_taken_over:
+    if not situation.state.operator.taken_over:
         return None
     state = replace(situation.onward, starved="")
     return Choice(state, Order.LEAD, situation.inputs.person, situation.start, CommandSource.HUMAN)
@@ -331,7 +310,7 @@ def _person(situation: Situation) -> Choice | None:
 
 def _plan(situation: Situation) -> Choice | None:
     """Command the next point of the plan, or fall back where it has none."""
-    rules, now_ns = situation.rules, situation.now_ns
+    rules, now_ns = situation.rules, situation.inputs.now_ns
     progress, step = rules.interpolation.step(situation.state.progress, now_ns)
     state, expired = replace(situation.onward, progress=progress), situation.expired > 0
     if step is None:

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What one control tick leaves to the next, and what it may know: immutable values.
+"""What a control tick may know, what comes of it, and what it leaves to the next: immutable values.
 
 Times are monotonic [ns], arrays and masks are `[action_dim]`. A joint is the target of one action, also of
 one that commands a velocity or an effort; the seven actions of a pose count as one.
@@ -8,6 +8,7 @@ one that commands a velocity or an effort; the seven actions of a pose count as 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,10 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.robot.command import BoolArray, Float64Array
+from remote_inference.base.contract.actions import Actions, Home
+from remote_inference.base.minimum_jerk import minimum_jerk
+from remote_inference.robot.command import BoolArray, CommandSource, Float64Array
 from remote_inference.robot.motion.command_mode import OperatorCommand
-from remote_inference.robot.motion.homing import Homing
-from remote_inference.robot.queue.plan import Plan, Progress
+from remote_inference.robot.pose_geometry import ActionMasks
+from remote_inference.robot.queue.plan import Plan, Progress, QueuedAction
 from remote_inference.robot.safety.guard import Foreseen
 
 Times = NDArray[np.int64]
@@ -43,13 +46,69 @@ class TickInputs:
 
 
 @dataclass(frozen=True)
+class Tick:
+    """The outcome of one control tick. `command` is `[action_dim]`, None when nothing is to be published.
+
+    `horizon` `[rows, action_dim]` begins with the command; the other rows are what the next ticks will
+    command if nothing new arrives, none of them beyond the age bound.
+
+    `queued` is the row whose time it is, and `row_fraction` how much of that time has passed: 0.0 in the tick
+    in which it begins, and always when a row takes one tick.
+
+    `in_force`: nothing is commanded, or not to all, and what was commanded before goes on, so silence is not
+    in order. `ends`: destinations of the trajectory controllers that a hold is for. `late_ns`: how long ago
+    [ns] the joints were where it holds them: a moving arm is beyond, and may take as long to come back.
+    """
+
+    command: Float64Array | None
+    source: CommandSource
+    queued: QueuedAction | None = None
+    age_s: float = math.nan
+    interventions: tuple[str, ...] = ()
+    horizon: Float64Array | None = None
+    row_fraction: float = 0.0
+    shadow: bool = False  # nothing is published: this is what would have been commanded
+    in_force: bool = False
+    ends: tuple[str, ...] = ()
+    late_ns: int = 0
+
+    @classmethod
+    def alone(cls, command: Float64Array, source: CommandSource, interventions: tuple[str, ...]) -> Tick:
+        """Return a tick whose command no other follows, also for trajectory controllers."""
+        return cls(command, source, interventions=interventions, horizon=command[np.newaxis])
+
+    @property
+    def goal(self) -> Float64Array | None:
+        """The command `[action_dim]` for action servers, None when they keep their last goal."""
+        if self.horizon is None or self.shadow or not self.reaches("position", ""):
+            return None
+        first: Float64Array = self.horizon[0]
+        return first
+
+    def reaches(self, kind: str, destination: str) -> bool:
+        """Return whether a controller gets the command. kind: of the actions that it takes.
+
+        A hold ends horizons: of the controllers of positions, all but those that it is for get nothing. Zeros
+        are a stop for velocities and efforts; all others would have them for a target. What stops others
+        leaves a switch as it is.
+        """
+        if kind == "switch":
+            return self.source not in (CommandSource.HOLD, CommandSource.ZERO)
+        if kind not in ("position", "pose"):
+            return True
+        if self.source is CommandSource.HOLD:
+            return destination in self.ends
+        return self.source is not CommandSource.ZERO
+
+
+@dataclass(frozen=True)
 class LookAhead:
     """What trajectory controllers were sent, and execute by themselves if ticks fail to come."""
 
     ends_ns: Times  # when each joint's controller has executed all; 0: it was sent something else since
     end_ns: int = 0  # when all of them have
     points: Float64Array | None = None  # the last command, and the actions after it, a period apart
-    foreseen: Foreseen = field(default_factory=Foreseen.none)  # the actions, as the guard passed them
+    foreseen: Foreseen = field(default_factory=Foreseen)  # the actions, as the guard passed them
     at_ns: int = 0  # a period before the command is due
     episode_id: int = 0  # of the actions
     executed: int = 0  # actions that are counted already
@@ -119,6 +178,57 @@ class Timing:
     waits: bool = False  # this one does ...
     wait_ns: int = 0  # ... until then
     stuck_ns: int = 0  # without a tick before this one, if a command watchdog may have acted in it, else 0
+
+
+class Homing:
+    """The way home of a robot that gives up: from where it was commanded last to the contract's home.
+
+    Targets along a minimum-jerk path (Flash and Hogan 1985); the guard bounds the steps between them. A pose
+    goes along the straight line, and its orientation along the shortest arc.
+    """
+
+    def __init__(self, start: Float64Array, home: Home, begin_ns: int, masks: ActionMasks) -> None:
+        """Plan the way from a point `[action_dim]`.
+
+        Positions and poses go home, a switch stays as it is, others are zero.
+        """
+        self._poses = masks.poses
+        self._start = np.where(masks.holds | masks.is_switch, start, 0.0)
+        goal = self._start.copy()
+        goal[masks.is_position] = home.positions
+        for name, columns in zip(self._poses.names, self._poses.columns, strict=True):
+            goal[columns] = home.poses[name]
+        self._goal = self._unify(goal, None)
+        self._begin_ns = begin_ns
+        self._duration_ns = home.duration_s * 1e9
+
+    def _unify(self, goal: Float64Array, reference: Float64Array | None) -> Float64Array:
+        unified = self._poses.unify(goal, reference)
+        assert unified is not None, "the contract has looked at the length of each quaternion"
+        return unified
+
+    def target(self, now_ns: int) -> Float64Array:
+        """Return the point of the path `[action_dim]` at an instant."""
+        progress = minimum_jerk((now_ns - self._begin_ns) / self._duration_ns)
+        point = self._start + progress * (self._goal - self._start)
+        return self._poses.turn(point, self._start, self._goal, progress)
+
+    @staticmethod
+    def longest_s(home: Home, actions: Actions) -> float:
+        """Return the time [s] in which the way ends from anywhere within the limits.
+
+        Steps that the guard makes shorter are made up for after the planned time, at most the whole way.
+        """
+        limits = [actions.limits[name] for name in actions.positions]
+        joints_s = [(limit.max - limit.min) / limit.fastest for limit in limits]
+        lines_s = [math.dist(pose.min, pose.max) / pose.max_velocity for pose in actions.poses.values()]
+        arcs_s = [math.pi / pose.max_angular_velocity for pose in actions.poses.values()]
+        return home.duration_s + max(0.0, *joints_s, *lines_s, *arcs_s)
+
+    def reached(self, command: Float64Array) -> bool:
+        """Return whether a command is home. The guard may have made the way longer than planned."""
+        goal = self._unify(self._goal, command)
+        return bool(np.allclose(command, goal, rtol=0.0, atol=1e-6))
 
 
 @dataclass(frozen=True)

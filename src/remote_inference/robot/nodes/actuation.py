@@ -1,28 +1,34 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The control thread's work: publishes what playback commands in each tick, and the heartbeat of it.
+"""The control thread: publishes once per period what playback commands, and the heartbeat of it.
 
 The executed actions are kept for another thread to publish: telemetry must not delay a command.
 """
 
 from __future__ import annotations
 
+import gc
 import random
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from rclpy.node import Node
 from rclpy.publisher import Publisher
+from rclpy.time import Time
 
 from remote_inference.base.contract.commands.sink import CommandSink
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.limits import MAX_OBSERVATION_STEPS
 from remote_inference.base.nodes.runtime import StartupError
 from remote_inference.base.nodes.timers import TimerSchedule
-from remote_inference.base.wire import CommandWriter, WireError, make_command_writers
+from remote_inference.base.wire.arrays import WireError
+from remote_inference.base.wire.commands import make_command_writers
+from remote_inference.base.wire.commands.writer import CommandWriter
 from remote_inference.base.wire.qos import (
     COMMAND_QOS,
     EXECUTED_QOS,
@@ -40,22 +46,79 @@ from remote_inference.msg import (
 from remote_inference.robot.command import CommandSource
 from remote_inference.robot.config import RobotConfig
 from remote_inference.robot.engine import Engine
-from remote_inference.robot.nodes.control_loop import ControlLoop
-from remote_inference.robot.nodes.controllers.controller_reader import CHECK_PERIOD_S, ControllerCheck
-from remote_inference.robot.nodes.controllers.controller_watch import ControllerWatch
-from remote_inference.robot.nodes.controllers.manager_watch import ManagerWatch
+from remote_inference.robot.motion.state import Tick
+from remote_inference.robot.nodes.controllers import ControllerCheck, ControllerWatch, ManagerWatch
 from remote_inference.robot.nodes.goal_client import GoalClient
 from remote_inference.robot.nodes.sensor_hub import Snapshot
-from remote_inference.robot.nodes.telemetry import (
-    ExecutedBacklog,
-    ExecutedTick,
-    executed_message,
-    time_message,
-)
+from remote_inference.robot.nodes.telemetry import ExecutedBacklog, executed_message
 from remote_inference.robot.queue.observation_history import TickSample
-from remote_inference.robot.safety.heartbeat import ExecutorStaleness, Heartbeat
-from remote_inference.robot.tick import Tick
-from remote_inference.robot.watchdog import LATCHED, Phase
+from remote_inference.robot.watchdog import LATCHED, ExecutorStaleness, Heartbeat, Phase
+
+# -- One tick per period, at absolute deadlines of the monotonic clock ------------------------------------
+
+LATE_FRACTION = 0.5  # of a period
+LONGEST_SLEEP_S = 0.2  # a slow loop ends before its next tick
+
+
+class ControlLoop:
+    """Calls `tick(now_ns)` once per period until stopped.
+
+    The deadlines lie on a grid that never shifts. A period that is missed whole is skipped, not caught up
+    with a burst.
+    """
+
+    def __init__(
+        self,
+        period_s: float,
+        tick: Callable[[int], None],
+        *,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+        sleep_s: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._period_ns = round(period_s * 1e9)
+        self._tick = tick
+        self._clock_ns = clock_ns
+        self._sleep_s = sleep_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="control", daemon=True)
+        self.ticks = 0
+        self.late_ticks = 0
+        self.error: Exception | None = None  # error that ended the thread, None while there is none
+
+    def start(self) -> None:
+        """Start the thread, and exempt all present objects from garbage collection for good."""
+        # Collecting stops every thread, for tens of ms when it walks the objects of the imports. Objects
+        # allocated from here on are still collected.
+        gc.collect()
+        gc.freeze()
+        self._thread.start()
+
+    def stop(self) -> bool:
+        """End the thread, which finishes the tick it is in; return whether it has ended."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=1.0)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            deadline_ns = self._clock_ns()
+            while not self._stop.is_set():
+                if (wait_ns := deadline_ns - self._clock_ns()) > 0:
+                    self._sleep_s(min(wait_ns / 1e9, LONGEST_SLEEP_S))
+                    if wait_ns > LONGEST_SLEEP_S * 1e9:
+                        continue
+                now_ns = self._clock_ns()
+                late_ns = now_ns - deadline_ns
+                if late_ns > LATE_FRACTION * self._period_ns:
+                    self.late_ticks += 1
+                self._tick(now_ns)
+                self.ticks += 1
+                # From the tick's begin, not its end: after a pause, one is due when its period begins.
+                deadline_ns += (max(0, late_ns) // self._period_ns + 1) * self._period_ns
+        except Exception as error:  # reported by the node, which stops
+            self.error = error
+
 
 # -- Publishes the control thread's heartbeat, and pauses the robot that the command watchdog has stopped --
 
@@ -133,7 +196,7 @@ EXECUTED_BUFFER = 1_000  # ticks that may wait to be published
 WARNING_PERIOD_S = 1.0  # between two warnings of ticks that stand still
 TRIES = 3  # to decide and send a hold before it leaves late
 STALENESS_PERIOD_S = 0.02  # of the executor's updates: well below EXECUTOR_STALE_NS
-MANAGERS_PERIOD_S = 0.1  # between two looks whether a controller manager is to be asked
+CONTROLLERS_PERIOD_S = 0.1  # between two looks whether a controller or its manager is to be asked
 
 
 class Actuation:
@@ -189,10 +252,10 @@ class Actuation:
         managers = ManagerWatch(node, contract, node.get_namespace())
         self.controllers = ControllerWatch(node, outlets, managers.find_inactive)
         if outlets:
-            check = ControllerCheck(node, contract, lambda: self.controllers.takers, mistrust)
-            schedule.every(MANAGERS_PERIOD_S, managers.poll)
-            schedule.every(CHECK_PERIOD_S, check.poll)
-        self._unsubscribed: tuple[str, ...] = ()  # destinations of commands that no controller hears
+            check = ControllerCheck(node, contract, self.controllers, mistrust)
+            schedule.every(CONTROLLERS_PERIOD_S, managers.poll)
+            schedule.every(CONTROLLERS_PERIOD_S, check.poll)
+        self.unsubscribed: tuple[str, ...] = ()  # topics and actions of commands that no controller hears
         self._executor_staleness = ExecutorStaleness(time.monotonic_ns())
         self._executor_runs = True  # else a tick must not wait for it
         schedule.every(STALENESS_PERIOD_S, lambda: self._executor_staleness.update(time.monotonic_ns()))
@@ -209,11 +272,6 @@ class Actuation:
     def heard_ns(self) -> int:
         """Monotonic time [ns] until which the executor has surely run what came."""
         return self._executor_staleness.heard_ns if self._executor_runs else time.monotonic_ns()
-
-    @property
-    def unsubscribed(self) -> set[str]:
-        """Topics and actions of the commands that no controller hears."""
-        return set(self._unsubscribed)
 
     @property
     def absent(self) -> dict[str, str]:
@@ -250,27 +308,24 @@ class Actuation:
 
     def take_samples(self) -> list[TickSample]:
         """Return what the sensors held at the last ticks, each once, for a policy of several steps."""
-        samples = []
-        while self._samples:
-            samples.append(self._samples.popleft())
-        return samples
+        return [self._samples.popleft() for _ in range(len(self._samples))]
 
     def publish_executed(self) -> None:
         """Publish the ticks since the last call. Not for the control thread."""
-        for executed in self._executed.take():
-            self._executed_publisher.publish(executed_message(executed, self._contract.actions.names))
+        for message in self._executed.take():
+            self._executed_publisher.publish(message)
         if news := self._executed.take_news():
             self._logger.warning(news)
 
     # -- control thread ------------------------------------------------------------------------------------
 
     def _tick(self, now_ns: int) -> None:
-        if self._engine.cycle.observation_steps > 1:
+        if self._engine.cycle.history.observation_steps > 1:
             seen = self._sense()
             self._samples.append(TickSample(seen, seen.arrivals, tick_ns=now_ns))
         # In each tick: the first command that a controller hears must be the start of the next tick's step.
         absent = [client.name for client in self._goals if not client.gate.is_subscribed()]
-        self._unsubscribed = (*self.controllers.unsubscribed(), *absent)
+        self.unsubscribed = (*self.controllers.unsubscribed(), *absent)
         self.heart.check_silence(now_ns)
         for left in reversed(range(TRIES)):
             if self._play(now_ns, is_last_try=not left):
@@ -281,7 +336,7 @@ class Actuation:
         """Decide and send what a tick commands; return False when a hold is to be decided anew."""
         worked_ns = time.thread_time_ns()
         heard_ns = self._executor_staleness.heard_ns if self._executor_runs else None
-        tick = self._engine.play(now_ns, self._unsubscribed, heard_ns)
+        tick = self._engine.play(now_ns, self.unsubscribed, heard_ns)
         index, self._played = self._played, self._played + 1
         self.unfed_ticks += tick.source is not CommandSource.CHUNK
         stamp_ns = self._clock_of_stamps.now().nanoseconds  # simulated time where the node uses it
@@ -296,14 +351,17 @@ class Actuation:
         for client in self._goals:
             client.gate.command(tick.goal, now_ns)
         for publisher, message in outbox:
-            failure = _send(publisher, message) or failure
+            try:
+                publisher.publish(message)
+            except Exception as error:  # noqa: PERF203  the other controllers get theirs, a stop for example
+                failure = error
         self._failed_outlets += failure is not None
         if failure is not None:
             raise failure
         self.heart.check_silence(time.monotonic_ns())  # the tick may have stood still without a command
         self.heart.beat(now_ns, index, commanding=commands or (tick.in_force and not tick.shadow))
-        episode_id = tick.queued.source.episode_id if tick.queued else self._engine.episode.id
-        self._executed.append(ExecutedTick(index, stamp_ns, episode_id, tick))
+        episode_id, names = self._engine.episode.id, self._contract.actions.names
+        self._executed.append(partial(executed_message, tick, index, stamp_ns, episode_id, names))
         return True
 
     def _write(self, tick: Tick, stamp_ns: int) -> tuple[list[tuple[Publisher, Any]], Exception | None]:
@@ -312,11 +370,11 @@ class Actuation:
         failure: Exception | None = None
         if tick.horizon is None or tick.shadow:
             return outbox, failure
-        stamp = time_message(stamp_ns)
+        stamp = Time(nanoseconds=stamp_ns).to_msg()
         for sink, publisher, writer in self._commands:
             if tick.reaches(self._contract.kind_of(sink), sink.destination):
                 # One that takes commands again, and of which that is not known yet, would get no stop.
-                is_absent = sink.destination in self._unsubscribed
+                is_absent = sink.destination in self.unsubscribed
                 rows = tick.horizon[:1] if is_absent else tick.horizon
                 try:
                     outbox.append((publisher, writer.message(rows, stamp, tick.late_ns)))
@@ -337,12 +395,3 @@ class Actuation:
         if not is_hold:
             self.heart.withhold(now_ns, index)
         return not is_hold
-
-
-def _send(publisher: Publisher, message: Any) -> Exception | None:
-    """Publish a message; return why that failed: the other controllers get theirs, a stop for example."""
-    try:
-        publisher.publish(message)
-    except Exception as error:
-        return error
-    return None

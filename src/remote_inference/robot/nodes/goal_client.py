@@ -24,7 +24,7 @@ from remote_inference.base.contract.commands.sink import CommandSink
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.nodes.executors import as_task, skip_errors
 from remote_inference.base.nodes.timers import TimerSchedule
-from remote_inference.base.wire import CommandWriter
+from remote_inference.base.wire.commands.writer import CommandWriter
 from remote_inference.base.wire.message_types import action_class
 from remote_inference.robot.motion.goal_gate import Goal, GoalEvent, GoalGate
 

@@ -19,8 +19,8 @@ from remote_inference.base.nodes.graph import UNKNOWN_NODE, find_other_type, ful
 from remote_inference.base.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC, SENSOR_QOS
 from remote_inference.robot.engine import Engine
 from remote_inference.robot.lost_publishers import LostPublishers
-from remote_inference.robot.nodes.controllers.controller_watch import check_command_qos
-from remote_inference.robot.nodes.operator.operator_topics import input_qos
+from remote_inference.robot.nodes.controllers import check_command_qos
+from remote_inference.robot.nodes.operator import input_qos
 from remote_inference.robot.safety.effects import Effect
 
 # -- Finds in the ROS graph why a robot's topics are silent: sensors without data, commands without subscriber
@@ -36,9 +36,7 @@ class TopicWatch:
     def __init__(self, node: Node, contract: Contract) -> None:
         self._node = node
         self._logger = node.get_logger()
-        self._sensors = contract.sensor_types
-        self._inputs = contract.operator_inputs
-        self._sinks = contract.commands
+        self._contract = contract
         self._since_s: dict[str, float] = {}  # when a topic was first found silent or without subscriber
         self._warned: dict[str, tuple[str, float]] = {}  # cause and time of the last warning by topic
 
@@ -49,7 +47,7 @@ class TopicWatch:
 
         lacks: in words, why the messages of a topic that has not are of no use.
         """
-        for topic, kind in self._sensors.items():
+        for topic, kind in self._contract.sensor_types.items():
             if topic in delivering:
                 self._end(topic, "delivers now")
             elif topic not in wanted:
@@ -62,7 +60,7 @@ class TopicWatch:
 
     def check_inputs(self, missing: Mapping[str, str]) -> None:
         """Warn of the contract's stop inputs and takeover that are missed: by place, with what follows."""
-        for place, source in self._inputs.items():
+        for place, source in self._contract.operator_inputs.items():
             subject = f"{place}: {source.topic}"
             if place in missing:
                 why = partial(self._why_silent, source.topic, source.type, input_qos(source), missing[place])
@@ -77,7 +75,7 @@ class TopicWatch:
 
         absent: why controllers that subscribe to a command do not hear it, by its topic.
         """
-        for sink in self._sinks:
+        for sink in self._contract.commands:
             name = sink.destination
             if name not in unsubscribed:
                 self._end(name, "a controller takes it now" if sink.action is None else "it is served now")
@@ -102,7 +100,7 @@ class TopicWatch:
             self._logger.info(f"{topic}: {news}")
 
     def _why_silent(self, topic: str, kind: str, qos: QoSProfile, consequence: str) -> str:
-        publishers = self._node.get_publishers_info_by_topic(self._node.resolve_topic_name(topic))
+        publishers = self._node.get_publishers_info_by_topic(topic)
         if not publishers:
             return f"no publisher, {consequence}"
         problem = find_mismatch(
@@ -115,14 +113,12 @@ class TopicWatch:
             return f"{absent}, the arm does not follow"
         if sink.action is not None:
             return f"no action server of {sink.type}, its joints do not follow"
-        subscribers = self._node.get_subscriptions_info_by_topic(self._node.resolve_topic_name(sink.topic))
+        subscribers = self._node.get_subscriptions_info_by_topic(sink.topic)
         namespace = self._node.get_namespace()
         controllers = [info for info in subscribers if is_controller(full_name(info), sink, namespace)]
         problem = controllers and find_mismatch(controllers, sink.type, check_command_qos, "subscribed")
-        observers = sorted({full_name(info) for info in subscribers})
-        missing = "no controller subscribes"
-        if observers:
-            missing = f"no controller subscribes, found {', '.join(observers)}"
+        observers = ", ".join(sorted({full_name(info) for info in subscribers}))
+        missing = f"no controller subscribes, found {observers}" if observers else "no controller subscribes"
         return f"{problem or missing}, the arm does not follow"
 
 
@@ -147,63 +143,21 @@ def find_mismatch(
 # -- Finds in the graph the endpoints of the server in use, and another node of the robot's name ---------
 
 
-class Presence:
-    """Watches whether the server's endpoints for this robot are in the graph, both ways.
-
-    A killed server's endpoints may linger in the graph; only those that appeared after `expect` count.
-    """
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self._own_name = node.get_fully_qualified_name()
-        self._chunk_topic = node.resolve_topic_name(CHUNK_TOPIC)
-        self._observation_topic = node.resolve_topic_name(OBSERVATION_TOPIC)
-        self._old: frozenset[bytes] = frozenset()
-
-    def expect(self) -> None:
-        """Count only endpoints that appear after this call."""
-        self._old = frozenset(gid for _, gid in self._publishers() | self._subscribers())
-
-    def check(self, server: str) -> bool:
-        """Return whether `server` publishes chunks for this robot and subscribes to its observations."""
-        return all(
-            any(name == server and gid not in self._old for name, gid in endpoints)
-            for endpoints in (self._publishers(), self._subscribers())
-        )
-
-    def has_duplicate(self) -> bool:
-        """Return whether another node of our name publishes this robot's observations."""
-        publishers = self._node.get_publishers_info_by_topic(self._observation_topic)
-        return sum(name == self._own_name for name, _ in identify_endpoints(publishers)) > 1
-
-    def _publishers(self) -> set[tuple[str, bytes]]:
-        return identify_endpoints(self._node.get_publishers_info_by_topic(self._chunk_topic))
-
-    def _subscribers(self) -> set[tuple[str, bytes]]:
-        return identify_endpoints(self._node.get_subscriptions_info_by_topic(self._observation_topic))
-
-
 class GraphWatch:
     """Reports servers and duplicate nodes to the engine, logs what is missing. For the worker's thread."""
 
     def __init__(self, node: Node, contract: Contract, engine: Engine, max_offline_s: float) -> None:
-        """max_offline_s: after which `cut_off` names a node behind a dead link."""
+        """max_offline_s: after which `lost_publishers` finds a node behind a dead link."""
         self._node = node
         self._engine = engine
-        self.presence = Presence(node)
         self._topics = TopicWatch(node, contract)
-        self._lost = LostPublishers(int(max_offline_s * 1e9))
+        self.lost_publishers = LostPublishers(int(max_offline_s * 1e9))
         self._is_resume_explained = False
+        self._old: frozenset[bytes] = frozenset()  # endpoints of a killed server may linger in the graph
 
-    @property
-    def lost_publishers(self) -> list[str]:
-        """Who published a stale topic and is gone from the graph, as `topic: node`."""
-        return [str(lost) for lost in self._lost.lost]
-
-    @property
-    def cut_off(self) -> str:
-        """The node that this process has been cut off from for too long, empty when there is none."""
-        return self._lost.find_cut_off(time.monotonic_ns())
+    def expect_server(self) -> None:
+        """Count only a server's endpoints for this robot that appear after this call."""
+        self._old = frozenset(gid for endpoints in self._server_endpoints() for _, gid in endpoints)
 
     def update(
         self,
@@ -227,20 +181,38 @@ class GraphWatch:
         self._explain_resume()
         effects: list[Effect] = []
         if not handshake.established:
-            effects += engine.take_rival(self.presence.has_duplicate(), time.monotonic_ns())
+            effects += engine.take_duplicate_node(self._has_duplicate(), time.monotonic_ns())
         if handshake.session is not None:
-            effects += engine.take_presence(self.presence.check(handshake.server), time.monotonic_ns())
+            effects += engine.take_presence(self._is_present(handshake.server), time.monotonic_ns())
         return effects
 
     def publishers_of(self, topic: str) -> list[str]:
         """Return the full names of the nodes that publish a topic, one for each publisher."""
-        infos = self._node.get_publishers_info_by_topic(self._node.resolve_topic_name(topic))
+        infos = self._node.get_publishers_info_by_topic(topic)
         return sorted(map(full_name, infos)) or ["no node that the graph shows"]
 
+    def _server_endpoints(self) -> list[set[tuple[str, bytes]]]:
+        """Return node and gid of who publishes chunks for this robot, and of who hears its observations."""
+        chunks = self._node.get_publishers_info_by_topic(CHUNK_TOPIC)
+        observations = self._node.get_subscriptions_info_by_topic(OBSERVATION_TOPIC)
+        return [identify_endpoints(chunks), identify_endpoints(observations)]
+
+    def _is_present(self, server: str) -> bool:
+        return all(
+            any(name == server and gid not in self._old for name, gid in endpoints)
+            for endpoints in self._server_endpoints()
+        )
+
+    def _has_duplicate(self) -> bool:
+        """Return whether another node of our name publishes this robot's observations."""
+        publishers = identify_endpoints(self._node.get_publishers_info_by_topic(OBSERVATION_TOPIC))
+        return sum(name == self._node.get_fully_qualified_name() for name, _ in publishers) > 1
+
     def _check_publishers(self) -> None:
-        before, cycle = self._lost.lost, self._engine.cycle
-        self._lost.update(cycle.sources, cycle.stale_sources, self._find_publishers, time.monotonic_ns())
-        for lost in self._lost.lost:
+        watch, cycle = self.lost_publishers, self._engine.cycle
+        before = watch.lost
+        watch.update(cycle.sources, cycle.stale_sources, self._find_publishers, time.monotonic_ns())
+        for lost in watch.lost:
             if lost not in before:
                 self._node.get_logger().warning(
                     f"{lost.topic}: {lost.node}, which published it, is gone from the graph: it has ended, "
@@ -248,8 +220,7 @@ class GraphWatch:
                 )
 
     def _find_publishers(self, topic: str) -> set[str]:
-        name = self._node.resolve_topic_name(topic)
-        publishers = self._node.get_publishers_info_by_topic(name)
+        publishers = self._node.get_publishers_info_by_topic(topic)
         return {full_name(one) for one in publishers if one.node_name != UNKNOWN_NODE}
 
     def _missing_inputs(self) -> dict[str, str]:

@@ -20,7 +20,6 @@ from typing import Annotated
 
 from pydantic import Field
 from rclpy.duration import Duration
-from rclpy.publisher import Publisher
 
 from remote_inference import __version__
 from remote_inference.base.contract.contract import find_name_clash, load_contract
@@ -31,13 +30,9 @@ from remote_inference.base.nodes.robot_logger import RobotNode
 from remote_inference.base.nodes.runtime import EXIT_NO_MIDDLEWARE, StartupError, run_node
 from remote_inference.base.nodes.timers import TimerSchedule
 from remote_inference.base.tags import parse_tags
-from remote_inference.base.wire import (
-    SensedStep,
-    SensorError,
-    WireError,
-    chunk_from_bytes,
-    observation_to_message,
-)
+from remote_inference.base.wire.arrays import SensorError, WireError
+from remote_inference.base.wire.chunk import chunk_from_bytes
+from remote_inference.base.wire.observation import SensedStep, observation_to_message
 from remote_inference.base.wire.qos import (
     CHUNK_TOPIC,
     EXCHANGE_QOS,
@@ -50,15 +45,10 @@ from remote_inference.robot.config import RobotConfig
 from remote_inference.robot.journal import Begin, JournalledEngine
 from remote_inference.robot.nodes.actuation import Actuation
 from remote_inference.robot.nodes.graph_watch import GraphWatch
-from remote_inference.robot.nodes.operator.operator_services import (
-    FaultInjectionService,
-    OperatorServices,
-    Work,
-)
-from remote_inference.robot.nodes.operator.operator_topics import OperatorTopics
-from remote_inference.robot.nodes.operator.task_action import TaskAction
+from remote_inference.robot.nodes.operator import InjectedFaults, OperatorServices, OperatorTopics, Work
 from remote_inference.robot.nodes.sensor_hub import SensorHub, Snapshot
 from remote_inference.robot.nodes.server_client import ServerClient
+from remote_inference.robot.nodes.task_action import TaskAction
 from remote_inference.robot.nodes.telemetry import DecisionLog, robot_diagnostic, state_message
 from remote_inference.robot.queue.observation_history import TickSample
 from remote_inference.robot.safety.effects import (
@@ -75,7 +65,7 @@ from remote_inference.robot.safety.effects import (
     StopLatched,
     Warn,
 )
-from remote_inference.robot.safety.fault_injection import FaultInjection, Target
+from remote_inference.robot.safety.fault_injection import Target
 from remote_inference.robot.step_lock import Inbox
 
 WORKER_PERIOD_S = 0.02  # longest time until the worker looks at the clock again
@@ -153,24 +143,14 @@ class RemoteInference(RobotNode):
         self._servers = ServerClient(self, self._engine, self._config.servers, timeout_s, self._submit)
         self.schedule.every(timeout_s, self._servers.cancel_overdue)
         self._graph = GraphWatch(self, self._contract, self._engine, self._config.max_offline_s)
-        actuation = self._actuation
+        actuation, engine = self._actuation, self._engine
         OperatorTopics(
-            self,
-            self._contract,
-            self._engine,
-            self._wake.set,
-            self._operate,
-            heard_ns=lambda: actuation.heard_ns,
+            self, self._contract, engine, self._wake.set, self._operate, heard_ns=lambda: actuation.heard_ns
         )
-        self._operator = OperatorServices(self, self.schedule, self._engine, self._operate)
-        self._task = TaskAction(
-            self, self.schedule, self._engine, self._operate, lambda: actuation.unfed_ticks
-        )
-        self._injection = FaultInjection()
+        self._operator = OperatorServices(self, self.schedule, engine, self._operate)
+        self._task = TaskAction(self, self.schedule, engine, self._operate, lambda: actuation.unfed_ticks)
         allowed = self._config.allow_fault_injection
-        self._faults = FaultInjectionService(
-            self, self._injection, self._submit, self._report_state, allowed=allowed
-        )
+        self._faults = InjectedFaults(self, self._submit, self._report_state, allowed=allowed)
 
     def close(self) -> None:
         """Stop commanding, end the session and wait a moment for the server to receive the call."""
@@ -195,15 +175,13 @@ class RemoteInference(RobotNode):
 
     def _wait_until_acknowledged(self) -> None:
         """Wait until the last messages have been received: they are lost with their publisher."""
-        for publisher in (*self._actuation.command_publishers, self._state_publisher):
-            self._warn_unless_acknowledged(publisher, ACKNOWLEDGE_TIMEOUT_S)
-        self._warn_unless_acknowledged(self._decisions.publisher, REPAIR_TIMEOUT_S)
+        decisions = self._decisions.publisher
+        for publisher in (*self._actuation.command_publishers, self._state_publisher, decisions):
+            timeout_s = REPAIR_TIMEOUT_S if publisher is decisions else ACKNOWLEDGE_TIMEOUT_S
+            if not publisher.wait_for_all_acked(Duration(seconds=timeout_s)):
+                self.get_logger().warning(f"{publisher.topic_name}: the last message is not acknowledged")
         # Without the last beat, the watchdog stops what has stopped already: it is given a moment only.
         self._actuation.heart.publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGE_TIMEOUT_S))
-
-    def _warn_unless_acknowledged(self, publisher: Publisher, timeout_s: float) -> None:
-        if not publisher.wait_for_all_acked(Duration(seconds=timeout_s)):
-            self.get_logger().warning(f"{publisher.topic_name}: the last message is not acknowledged")
 
     # -- executor's thread: deposit ------------------------------------------------------------------------
 
@@ -249,7 +227,7 @@ class RemoteInference(RobotNode):
                     self._report_state()
                 if self._actuation.loop.error is not None:
                     raise self._actuation.loop.error
-                if node := self._graph.cut_off:
+                if node := self._graph.lost_publishers.find_cut_off(time.monotonic_ns()):
                     self.get_logger().fatal(
                         f"the link to {node} is dead since a freeze of this process; a new one finds it again"
                     )
@@ -285,7 +263,7 @@ class RemoteInference(RobotNode):
     def _update_sensors(self) -> None:
         seen = (self._sensors.snapshot(), self._actuation.take_samples())
         samples: list[TickSample] = []
-        for snapshot, taken in self._injection.pass_on(Target.SENSORS, seen, time.monotonic_ns()):
+        for snapshot, taken in self._faults.pass_on(Target.SENSORS, seen, time.monotonic_ns()):
             self._sent_snapshot = snapshot
             samples += map(self._measure, taken)
         snapshot = self._sent_snapshot
@@ -298,7 +276,7 @@ class RemoteInference(RobotNode):
         )
         self._carry_out(effects)
         if self._engine.awaits_observation(time.monotonic_ns()):
-            steps = self._steps_of(self._engine.cycle.steps())
+            steps = self._steps_of(self._engine.cycle.history.steps())
             self._sensors.prepare_images(steps, self._engine.image_features)
 
     def _measure(self, sample: TickSample) -> TickSample:
@@ -312,15 +290,15 @@ class RemoteInference(RobotNode):
 
     def _release_injected(self) -> None:
         """End an injected fault whose time is over, and pass on the messages that are late enough."""
-        self._faults.end_if_over()
         now_ns = time.monotonic_ns()
-        for data in self._injection.take_due(Target.CHUNKS, now_ns):
+        self._faults.end_if_over(now_ns)
+        for data in self._faults.take_due(Target.CHUNKS, now_ns):
             self._carry_out(self._take_chunk(data, now_ns))
-        for message in self._injection.take_due(Target.OBSERVATIONS, now_ns):
+        for message in self._faults.take_due(Target.OBSERVATIONS, now_ns):
             self._observation_publisher.publish(message)
 
     def _receive_chunk(self, data: bytes, arrival_ns: int) -> list[Effect]:
-        passed = self._injection.pass_on(Target.CHUNKS, data, arrival_ns)
+        passed = self._faults.pass_on(Target.CHUNKS, data, arrival_ns)
         return [effect for chunk in passed for effect in self._take_chunk(chunk, arrival_ns)]
 
     def _take_chunk(self, data: bytes, arrival_ns: int) -> list[Effect]:
@@ -334,17 +312,15 @@ class RemoteInference(RobotNode):
         return self._engine.take_chunk(chunk, time.monotonic_ns(), arrival_ns=arrival_ns)
 
     def _report_state(self) -> list[Effect]:
-        stamp = self.get_clock().now().to_msg()
-        names = self._contract.actions.names
-        now_ns = time.monotonic_ns()
-        state = state_message(self._engine, self._actuation.loop, names, stamp, now_ns)
-        if (found := self._engine.find_implausible(now_ns)) is not None:
+        actuation, names, now_ns = self._actuation, self._contract.actions.names, time.monotonic_ns()
+        state = state_message(self._engine, names, self.get_clock().now(), now_ns)
+        state.control_ticks, state.late_ticks = actuation.loop.ticks, actuation.loop.late_ticks
+        if (found := self._engine.arm.find_implausible(now_ns)) is not None:
             publishers = self._graph.publishers_of(found.topic)
             state.implausible = f"{found.topic}: {found.problem}, published by {', '.join(publishers)}"
-        state.injected_fault = self._faults.in_progress
-        state.lost_publishers = self._graph.lost_publishers
+        state.injected_fault = str(self._faults.fault or "")
+        state.lost_publishers = [str(lost) for lost in self._graph.lost_publishers.lost]
         self._state_publisher.publish(state)
-        actuation = self._actuation
         self._diagnostics.report(
             robot_diagnostic(state, self.get_namespace(), actuation.goals, actuation.absent.values())
         )
@@ -367,7 +343,7 @@ class RemoteInference(RobotNode):
             case GetStatus(server):
                 self._servers.get_status(server)
             case OpenSession(server, offer):
-                self._graph.presence.expect()
+                self._graph.expect_server()
                 self._servers.open_session(
                     server, replace(offer, images=self._sensors.add_sizes(offer.images))
                 )
@@ -379,7 +355,7 @@ class RemoteInference(RobotNode):
                 self.get_logger().info(f"transition {transition.to_json(self._tags)}")
                 self._report_state()
             case ResetEnded():
-                self._end_reset(effect)
+                self._operator.end_reset(effect)
             case StopLatched(cause):
                 self.get_logger().error(f"stopped by {cause}; clear_stop, then resume let it move again")
                 self._report_state()
@@ -389,11 +365,6 @@ class RemoteInference(RobotNode):
                 self.get_logger().info(text)
             case Stop(cause):
                 self.get_logger().fatal(f"stopped: {cause}")
-
-    def _end_reset(self, effect: ResetEnded) -> None:
-        if not effect.acknowledged:
-            self.get_logger().warning(f"reset of episode {effect.episode_id}: {effect.outcome}")
-        self._operator.end_reset(effect)
 
     def _send(self, effect: SendRequest) -> None:
         try:
@@ -410,7 +381,7 @@ class RemoteInference(RobotNode):
             return
         stamp = self.get_clock().now().to_msg()
         message = observation_to_message(effect.request, present.state, present.images, stamp, past)
-        for passed in self._injection.pass_on(Target.OBSERVATIONS, message, time.monotonic_ns()):
+        for passed in self._faults.pass_on(Target.OBSERVATIONS, message, time.monotonic_ns()):
             self._observation_publisher.publish(passed)
 
 

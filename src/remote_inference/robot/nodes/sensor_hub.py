@@ -20,12 +20,14 @@ from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.image_source import ImageSource
 from remote_inference.base.exchange import ImageFeature
 from remote_inference.base.nodes.runtime import StartupError
-from remote_inference.base.wire import CameraReader, SensorError, WireError, message_class
+from remote_inference.base.wire.arrays import SensorError, WireError
+from remote_inference.base.wire.message_types import message_class
 from remote_inference.base.wire.observation import ReadyImage
 from remote_inference.base.wire.qos import JOINTS_QOS, SENSOR_QOS
 from remote_inference.base.wire.sensors.content_time import ContentClock, stamp_reader
 from remote_inference.base.wire.sensors.joint_merge import JointDrivers, needs_of
 from remote_inference.base.wire.sensors.state_readers import (
+    CameraReader,
     StateReader,
     find_class,
     make_state_reader,
@@ -97,7 +99,9 @@ class SensorHub:
         self._newest: dict[str, tuple[Any, int]] = {}
         self._lacks: dict[str, str] = {}  # in words, by topic whose messages lack joints
         try:
-            classes = _find_classes(contract)
+            sources, images = contract.state_sources, contract.images
+            classes = {source.topic: find_class(source, place) for place, source in sources.items()}
+            classes |= {image.topic: message_class(image.type) for image in images.values()}
             self._readers = make_state_readers(contract)
             self._measuring = [
                 (measurement.source.topic, make_state_reader(measurement.source, measurement.place))
@@ -106,8 +110,11 @@ class SensorHub:
         except WireError as error:
             raise StartupError(f"contract: {error}") from error
         self._units = contract.state_units
-        self._places = _find_places(contract)
-        self._measured = [contract.actions.names.index(name) for name in contract.measured_actions]
+        wanted = contract.measured_actions
+        self._measured = [contract.actions.names.index(name) for name in wanted]
+        read = [name for measurement in contract.measurements for name in measurement.actions]
+        # Where the number of each measured action stands in what is read; None when one is missing.
+        self._places = np.array([read.index(name) for name in wanted]) if set(wanted) <= set(read) else None
         self._drivers = {
             topic: JointDrivers(needs_of(contract.joint_sources, topic))
             for topic in {source.topic for source in contract.joint_sources}
@@ -210,19 +217,6 @@ class SensorHub:
             replace(feature, height=height, width=width)
             for feature, (height, width) in zip(features, sizes, strict=True)
         )
-
-
-def _find_classes(contract: Contract) -> dict[str, Any]:
-    """Return the message class of each sensor topic. Raises WireError for one that is not installed."""
-    classes = {source.topic: find_class(source, place) for place, source in contract.state_sources.items()}
-    return classes | {image.topic: message_class(image.type) for image in contract.images.values()}
-
-
-def _find_places(contract: Contract) -> NDArray[np.intp] | None:
-    """Return where the number of each measured action stands in what is read; None when one is missing."""
-    wanted = contract.measured_actions
-    names = [name for measurement in contract.measurements for name in measurement.actions]
-    return np.array([names.index(name) for name in wanted]) if set(wanted) <= set(names) else None
 
 
 def _read(readers: Sequence[tuple[str, StateReader]], snapshot: Snapshot) -> NDArray[np.float64]:

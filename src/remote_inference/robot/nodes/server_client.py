@@ -20,12 +20,12 @@ from rclpy.task import Future
 
 from remote_inference.base.exchange import SessionOffer
 from remote_inference.base.nodes.executors import as_task
-from remote_inference.base.wire import offer_to_request, reply_from_response, status_from_response
 from remote_inference.base.wire.qos import LATCHED_QOS
 from remote_inference.base.wire.sensors.content_time import stamp_ns
+from remote_inference.base.wire.session import offer_to_request, reply_from_response, status_from_response
 from remote_inference.msg import ServerStatus
 from remote_inference.robot.engine import Engine
-from remote_inference.robot.nodes.operator.operator_services import Work
+from remote_inference.robot.nodes.operator import Submit
 from remote_inference.robot.safety.effects import Effect
 from remote_inference.srv import CloseSession, GetStatus, OpenSession, ResetSession
 
@@ -49,14 +49,8 @@ class ServerClient:
     """
 
     def __init__(
-        self,
-        node: Node,
-        engine: Engine,
-        servers: Sequence[str],
-        timeout_s: float,
-        submit: Callable[[Work], None],
+        self, node: Node, engine: Engine, servers: Sequence[str], timeout_s: float, submit: Submit
     ) -> None:
-        """submit: lets the worker call a function of the engine and carry out the returned effects."""
         self._node = node
         self._engine = engine
         self._timeout_s = timeout_s

@@ -9,57 +9,45 @@ import random
 import time
 from array import array
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 
-from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticStatus
 from rclpy.node import Node
 from rclpy.publisher import Publisher
+from rclpy.time import Time
 from std_msgs.msg import Header
 
 from remote_inference.base.nodes.diagnostics import make_status, show_milliseconds
-from remote_inference.base.wire import float64_field
-from remote_inference.base.wire.arrays import bytes_field
+from remote_inference.base.wire.arrays import bytes_field, float64_field
 from remote_inference.base.wire.qos import DECISIONS_QOS, DECISIONS_TOPIC
 from remote_inference.msg import ClientState, Decisions, ExecutedAction
 from remote_inference.robot.decisions import DecisionEncoder
 from remote_inference.robot.engine import Engine
 from remote_inference.robot.journal import Journal
-from remote_inference.robot.nodes.control_loop import ControlLoop
-from remote_inference.robot.tick import Tick
-
-
-@dataclass(frozen=True)
-class ExecutedTick:
-    """One control tick on its way from the control thread to the topic."""
-
-    index: int
-    stamp_ns: int  # of the node's clock
-    episode_id: int
-    tick: Tick
+from remote_inference.robot.motion.state import Tick
 
 
 class ExecutedBacklog:
-    """Ticks on their way from the control thread to the worker; those that find no place are counted."""
+    """What makes the messages of ticks that wait for the worker; ticks that find no place are counted."""
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._ticks: deque[ExecutedTick] = deque()
+        self._ticks: deque[Callable[[], ExecutedAction]] = deque()
         self._told = 0
         self.dropped = 0
 
-    def append(self, tick: ExecutedTick) -> None:
+    def append(self, tick: Callable[[], ExecutedAction]) -> None:
         """Keep a tick, or count it as dropped. The control thread calls it."""
         if len(self._ticks) < self._size:
             self._ticks.append(tick)
         else:
             self.dropped += 1
 
-    def take(self) -> Iterator[ExecutedTick]:
-        """Remove and yield the ticks that are kept, oldest first."""
+    def take(self) -> Iterator[ExecutedAction]:
+        """Remove the ticks that are kept, and yield their messages, oldest first."""
         while self._ticks:
-            yield self._ticks.popleft()
+            yield self._ticks.popleft()()
 
     def take_news(self) -> str:
         """Return how many ticks were dropped, or an empty string when none were since the last call."""
@@ -70,15 +58,19 @@ class ExecutedBacklog:
         return f"{new} control ticks are missing on remote_inference/executed, {dropped} since the start"
 
 
-def executed_message(executed: ExecutedTick, joint_names: Sequence[str]) -> ExecutedAction:
-    """Return one tick as a message. Without a source chunk, the age is NaN and the ids are empty."""
-    tick = executed.tick
+def executed_message(
+    tick: Tick, index: int, stamp_ns: int, episode_id: int, joint_names: Sequence[str]
+) -> ExecutedAction:
+    """Return one tick as a message. Without a source chunk, the age is NaN and the ids are empty.
+
+    stamp_ns: of the node's clock. episode_id: of a tick without a source chunk.
+    """
     message = ExecutedAction(
-        header=Header(stamp=time_message(executed.stamp_ns)),
-        tick=executed.index,
+        header=Header(stamp=Time(nanoseconds=stamp_ns).to_msg()),
+        tick=index,
         source=int(tick.source),
         joint_names=list(joint_names),
-        episode_id=executed.episode_id,
+        episode_id=episode_id,
         action_age_s=tick.age_s,
         interventions=list(tick.interventions),
         shadow=tick.shadow,
@@ -87,6 +79,7 @@ def executed_message(executed: ExecutedTick, joint_names: Sequence[str]) -> Exec
         message.action = float64_field(tick.command)
     if tick.queued is not None:
         source = tick.queued.source
+        message.episode_id = source.episode_id
         message.session_id = source.session_id
         message.seq_id = source.seq_id
         message.step_index = tick.queued.step_index
@@ -95,9 +88,7 @@ def executed_message(executed: ExecutedTick, joint_names: Sequence[str]) -> Exec
     return message
 
 
-def state_message(
-    engine: Engine, control: ControlLoop, joint_names: Sequence[str], stamp: Time, now_ns: int
-) -> ClientState:
+def state_message(engine: Engine, joint_names: Sequence[str], stamp: Time, now_ns: int) -> ClientState:
     """Return the engine's state and counters at a monotonic instant as a message.
 
     joint_names: those of the actions, by the robot.
@@ -105,7 +96,7 @@ def state_message(
     session, latency = engine.handshake.session, engine.cycle.latency
     guard_counts = dict(engine.guard.counts)
     state = ClientState(
-        header=Header(stamp=stamp),
+        header=Header(stamp=stamp.to_msg()),
         state=int(engine.machine.state),
         state_name=engine.machine.state.name,
         cause=engine.machine.cause,
@@ -126,8 +117,6 @@ def state_message(
         **asdict(engine.counters),
         guard_names=list(guard_counts),
         guard_counts=array("Q", guard_counts.values()),
-        control_ticks=control.ticks,
-        late_ticks=control.late_ticks,
         stop=engine.stops.latched,
         taken_over=engine.taken_over,
         shadow=engine.playback.shadow is not None,
@@ -142,12 +131,6 @@ def state_message(
 
 def _milliseconds(duration_s: float | None) -> float:
     return math.nan if duration_s is None else duration_s * 1e3
-
-
-def time_message(stamp_ns: int) -> Time:
-    """Return nanoseconds since the epoch as a message."""
-    seconds, nanoseconds = divmod(stamp_ns, 1_000_000_000)
-    return Time(sec=seconds, nanosec=nanoseconds)
 
 
 # -- Publishes the engine's journal, from which a recorded run is replayed. For the worker's thread -----
@@ -197,9 +180,8 @@ class DecisionLog:
     def _send(self) -> None:
         if not self._count:
             return
-        stamp = self._clock.now().to_msg()
         message = Decisions(
-            header=Header(stamp=stamp),
+            header=Header(stamp=self._clock.now().to_msg()),
             instance=self._instance,
             first=self._first,
             count=self._count,

@@ -118,12 +118,7 @@ class ActionQueue:
         with self._lock:
             return self._plan
 
-    @property
-    def head(self) -> QueuedAction | None:
-        """The next action, which stays in the queue, or None."""
-        return self.plan.head
-
-    def playback_left_ns(self, now_ns: int, *, period_ns: int, max_age_ns: int) -> int:
+    def playback_left_ns(self, now_ns: int, period_ns: int, max_age_ns: int) -> int:
         """Return how long the queue will feed the robot from now on [ns].
 
         Each row takes a period. A row counts only until its observation is older than max_age_ns:

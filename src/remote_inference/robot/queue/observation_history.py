@@ -46,10 +46,6 @@ class ObservationHistory:
         self.observation_steps = 1
         """Steps that an observation shows; with 1 there is no history, and the ring is not used."""
 
-    @property
-    def empty(self) -> bool:
-        return not self._samples
-
     def use(self, observation_steps: int, sources: Collection[str], now_ns: int) -> None:
         """Begin anew for another session. sources: topics of an observation."""
         self.observation_steps = observation_steps

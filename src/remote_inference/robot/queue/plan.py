@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remote_inference.base.policy import Float32Array
-from remote_inference.robot.action_masks import ActionMasks
 from remote_inference.robot.command import Float64Array
-from remote_inference.robot.pose_geometry import Poses
+from remote_inference.robot.pose_geometry import ActionMasks, Poses
 
 MOST_AHEAD = 100  # points between actions that are foreseen: each costs a trajectory controller's message
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The robot's side of a session: which server, the handshake's steps, and what ends the session."""
+"""The robot's side of a session: which server, the handshake's steps, what ends it, and its episodes."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ from remote_inference.robot.safety.effects import (
     GetStatus,
     Inform,
     OpenSession,
+    ResetEnded,
+    ResetSession,
     Warn,
 )
 
@@ -231,7 +233,7 @@ class Handshake:
         due_ns = now_ns + int(self._rng.uniform(0.0, INVITATION_JITTER_S) * 1e9)
         if self.phase is Phase.WAITING and due_ns < self._step.due_ns:
             self._servers.take(server)
-            self._wait_until(due_ns)
+            self._step = _Step(due_ns=due_ns)
 
     def take_server_status(self, server: str, instance_id: str, sessions: tuple[str, ...]) -> str:
         """Handle a ServerStatus; return why the session is lost, or an empty string."""
@@ -283,16 +285,20 @@ class Handshake:
         if self.open or self.duplicate_node:
             return []
         if now_ns < self._step.due_ns:
-            return self._repeat_get_status(now_ns)
+            if self.phase is not Phase.CHECKING or now_ns < self._step.repeat_ns:
+                return []
+            # Half-way to the deadline, and no third time. It only reads: under Zenoh, a server may answer
+            # before it has discovered the robot, and such an answer is lost.
+            self._step = replace(self._step, repeat_ns=self._step.due_ns)
+            return [GetStatus(self.server)]
         if self.phase is Phase.WAITING:
             self._quiet_until_ns = self._quiet_until_ns or now_ns + DISCOVERY_NS
             self._enter(Phase.CHECKING, now_ns)
             return [GetStatus(self.server)]
-        server, phase = self.server, self.phase
+        missed = f"server {self.server} {MISSED[self.phase]} within {self._config.service_timeout_s:g} s"
         close = self.close()
         self._fail(now_ns)
-        timeout = f"within {self._config.service_timeout_s:g} s"
-        return [*close, Warn(f"server {server} {MISSED[phase]} {timeout}")]
+        return [*close, Warn(missed)]
 
     def lose(self, now_ns: int, *, move_on: bool) -> list[Effect]:
         """Give the session up and begin a new handshake, with the next server of the list if `move_on`.
@@ -301,28 +307,18 @@ class Handshake:
         """
         close = self.close()
         self._matched = False
-        if not self._attempt.is_delivering:
+        if self._attempt.is_delivering:
+            if move_on:
+                self._servers.move_on()
+            self._step = _Step(due_ns=now_ns)
+        else:
             self._fail(now_ns)
-            return close
-        if move_on:
-            self._servers.move_on()
-        self._wait_until(now_ns)
         return close
 
     def close(self) -> list[Effect]:
         """End the session, if there is one."""
         session, self.session = self.session, None
         return [CloseSession(self.server, session.session_id, session.session_token)] if session else []
-
-    def _repeat_get_status(self, now_ns: int) -> list[Effect]:
-        """Call get_status a second time, half-way to its deadline: it only reads.
-
-        Under Zenoh, a server may answer before it has discovered the robot, and such an answer is lost.
-        """
-        if self.phase is not Phase.CHECKING or now_ns < self._step.repeat_ns:
-            return []
-        self._step = replace(self._step, repeat_ns=self._step.due_ns)  # and no third time
-        return [GetStatus(self.server)]
 
     def _remark(self, server: str, reply: SessionReply) -> list[Effect]:
         """Return the remarks on a new session, each once for each instance of the server."""
@@ -341,7 +337,6 @@ class Handshake:
         return Timing.of(self._config, self._contract, reply.chunk_size, rtc=reply.rtc, latency_s=latency_s)
 
     def _unused_images(self) -> list[str]:
-        """Return the robot's cameras that the offer leaves out."""
         offered = {image.name for image in self.offer.images}
         return [image.name for image in self._base_offer.images if image.name not in offered]
 
@@ -350,7 +345,56 @@ class Handshake:
 
     def _fail(self, now_ns: int) -> None:
         """Go on with the next server, after a pause when all of them have failed."""
-        self._wait_until(now_ns + self._servers.fail())
+        self._step = _Step(due_ns=now_ns + self._servers.fail())
 
-    def _wait_until(self, due_ns: int) -> None:
-        self._step = _Step(due_ns=due_ns)
+
+class Episodes:
+    """Counts the episodes. The robot goes on whether the server answers a reset or not."""
+
+    def __init__(self, task: str, reset_timeout_ns: int) -> None:
+        """task: of the first episode. reset_timeout_ns: deadline of the server's answer to a reset."""
+        self.id = 0
+        self.task = task
+        self.announced = False  # true once the server has answered a request of this episode
+        self._reset_timeout_ns = reset_timeout_ns
+        self._reset_deadline_ns: int | None = None
+
+    def begin(self, task: str, handshake: Handshake, now_ns: int) -> list[Effect]:
+        """Begin the next episode and announce it to the server in use. An empty task keeps the old."""
+        effects = self.end_reset("overtaken by the next reset")
+        self.id += 1
+        self.announced = False
+        self.task = task or self.task
+        session = handshake.session
+        if session is None:
+            return [*effects, ResetEnded(self.id, False, "no server is in use")]
+        self._reset_deadline_ns = now_ns + self._reset_timeout_ns
+        return [*effects, ResetSession(handshake.server, session.session_id, self.id, session.session_token)]
+
+    def instruct(self, task: str) -> bool:
+        """Set the task of the next request, in the same episode; return whether it has changed."""
+        changed, self.task = task != self.task, task
+        return changed
+
+    def take_reset_reply(
+        self, episode_id: int, acknowledged: bool, message: str, server: str
+    ) -> list[Effect]:
+        """Handle the server's answer to ResetSession."""
+        if episode_id != self.id:
+            return []
+        if acknowledged:
+            return self.end_reset(f"acknowledged by {server}", acknowledged=True)
+        return self.end_reset(f"refused by {server}: {message}")
+
+    def check_deadline(self, now_ns: int) -> list[Effect]:
+        """End a reset that the server has not answered in time."""
+        if self._reset_deadline_ns is None or now_ns < self._reset_deadline_ns:
+            return []
+        return self.end_reset(f"no acknowledgement within {self._reset_timeout_ns / 1e9:g} s")
+
+    def end_reset(self, outcome: str, *, acknowledged: bool = False) -> list[Effect]:
+        """End the reset under way, if there is one."""
+        if self._reset_deadline_ns is None:
+            return []
+        self._reset_deadline_ns = None
+        return [ResetEnded(self.id, acknowledged, outcome)]

@@ -31,20 +31,6 @@ from remote_inference.robot.safety.guard import AGE, SENSOR_AGE, Guard
 
 
 @dataclass(frozen=True)
-class _Capture:
-    """When the observation's oldest source arrived, and how many actions had been executed by row 0.
-
-    Row k of a chunk is for the k-th period of rows after capture, so the delays and the prefix begin here and
-    not with the request, which may follow a tick later. Relative rows count from where the robot was
-    measured, and begin then: what it has executed since an older image is in that measurement.
-    """
-
-    time_ns: int
-    begin_ns: int  # of row 0
-    executed: int
-
-
-@dataclass(frozen=True)
 class Rejection:
     """Why a chunk must not be executed."""
 
@@ -54,28 +40,33 @@ class Rejection:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A request, and what its rows begin with. The robot sent it at `request.client_mono_ns`."""
+    """A request, and what its rows begin with. The robot sent it at `request.client_mono_ns`.
+
+    capture_ns: when the observation's oldest source arrived. executed: how many actions had been by row 0.
+
+    Row k of a chunk is for the k-th period of rows after capture, so the delays and the prefix begin here and
+    not with the request, which may follow a tick later. Relative rows count from where the robot was
+    measured, and begin then: what it has executed since an older image is in that measurement.
+    """
 
     request: Request
-    capture: _Capture
+    capture_ns: int
+    begin_ns: int  # of row 0
+    executed: int
     measured: Float64Array | None  # where the robot was `[action_dim]`; None: not known
 
 
 @dataclass(frozen=True)
-class _Early:
-    """An answer that waits for the moment for which it was planned."""
-
-    chunk: Chunk
-    arrival_ns: int
-    due_ns: int
-
-
-@dataclass(frozen=True)
 class _Question:
-    """The requests of the open question, oldest first, and its answer if that one came early. Empty: none."""
+    """The requests of the open question, oldest first. Empty: none.
+
+    early: its answer, which came at `arrival_ns` and waits until `due_ns`, for which it was planned.
+    """
 
     asked: tuple[_Asked, ...] = ()
-    early: _Early | None = None
+    early: Chunk | None = None
+    arrival_ns: int = 0
+    due_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -103,7 +94,7 @@ class RequestCycle:
         self._timeout_ns = to_ns(config.request_timeout_s)
         self._max_action_age_ns = to_ns(config.max_action_age_s)
         self._arrivals = _Arrivals()
-        self._history = ObservationHistory(round(contract.period_s * 1e9), contract.ticks_per_row)
+        self.history = ObservationHistory(round(contract.period_s * 1e9), contract.ticks_per_row)
         self._question = _Question()
         self._seq_id = 0
         self._pause_until_ns = 0
@@ -122,10 +113,7 @@ class RequestCycle:
 
     def playback_left_s(self, now_ns: int) -> float:
         """Return the time for which the queued actions last [s]: until the last one, or the age bound."""
-        left_ns = self._queue.playback_left_ns(
-            now_ns, period_ns=self._period_ns, max_age_ns=self._max_action_age_ns
-        )
-        return left_ns / 1e9
+        return self._queue.playback_left_ns(now_ns, self._period_ns, self._max_action_age_ns) / 1e9
 
     def begin_session(self, expected_latency_s: float) -> None:
         """Leave the next cycle out of the latencies: it pays for cold caches and connections.
@@ -137,46 +125,35 @@ class RequestCycle:
         self._delay.expect(expected_latency_s)
         self._first_wait_s = max(self._config.degraded_after_s, PATIENCE * expected_latency_s)
 
-    @property
-    def observation_steps(self) -> int:
-        """Steps, a row's time apart, that the session's observations show."""
-        return self._history.observation_steps
-
     def use(self, features: Collection[str], observation_steps: int, now_ns: int) -> None:
         """Set the policy's camera features and the number of steps that observations hold from now on."""
         self.sources = self._contract.topics_with(features)
-        self._history.use(observation_steps, self.sources, now_ns)
+        self.history.use(observation_steps, self.sources, now_ns)
 
     def see(self, arrivals: Mapping[str, int]) -> None:
         """Store the newest arrivals."""
         self._arrivals = replace(self._arrivals, newest=arrivals)
-        if self.observation_steps == 1:
+        if self.history.observation_steps == 1:
             self._show(arrivals)
 
     def take_sample(self, sample: TickSample) -> None:
         """Store what the sensors held at the next control tick, for observations of several steps."""
-        if self.observation_steps > 1:
+        if self.history.observation_steps > 1:
             self._show(sample.arrivals)
-            self._history.add(sample)
+            self.history.add(sample)
 
     def _show(self, arrivals: Mapping[str, int]) -> None:
-        """Store what a request would show, and the actions that were executed by each arrival."""
         before = self._arrivals
         new = {topic: at_ns for topic, at_ns in arrivals.items() if at_ns != before.shown.get(topic)}
         executed = {**before.executed, **self._queue.executed_by(new)}
         self._arrivals = replace(before, shown=arrivals, executed=executed)
 
-    def steps(self) -> tuple[TickSample, ...]:
-        """Return the control ticks that a request would show, oldest first; none if it shows the newest."""
-        return self._history.steps() if self.observation_steps > 1 else ()
-
-    def begin_history(self, now_ns: int) -> None:
-        """Show nothing from before now in observations of several steps."""
-        self._history.begin(now_ns)
-
     def update_stale_sources(self, now_ns: int) -> tuple[str, ...]:
         """Find the sources older than max_sensor_age_s; return those that were not stale before."""
-        before, self.stale_sources = self.stale_sources, self._find_stale_sources(now_ns)
+        oldest_ns = now_ns - to_ns(self._config.max_sensor_age_s)
+        never_ns = oldest_ns - 1
+        newest, before = self._arrivals.newest, self.stale_sources
+        self.stale_sources = tuple(topic for topic in self.sources if newest.get(topic, never_ns) < oldest_ns)
         silent = tuple(topic for topic in self.stale_sources if topic not in before)
         self._guard.refuse(SENSOR_AGE, len(silent))
         return silent
@@ -186,13 +163,16 @@ class RequestCycle:
         self._queue.clear()
         self.abandon()
         self._arrivals = replace(self._arrivals, sent=dict.fromkeys(self._contract.topics, now_ns))
-        self.begin_history(now_ns)
+        self.history.begin(now_ns)
 
     def wants_chunk(self, now_ns: int) -> bool:
         """Return whether playback is low enough for a request."""
         if self._config.request_mode == "blocking":
             return len(self._queue) == 0
-        return self.playback_left_s(now_ns) <= self._buffer_time_s()
+        buffer_s: float | str = self._config.buffer_time_s
+        if isinstance(buffer_s, str):  # auto
+            buffer_s = max(0.2, 2.0 * (self.latency.quantile_s(0.95) or 0.0))
+        return self.playback_left_s(now_ns) <= buffer_s
 
     def awaits_observation(self, now_ns: int) -> bool:
         """Return whether a request lacks only new sensor data."""
@@ -228,16 +208,13 @@ class RequestCycle:
         shown = self._arrivals.shown
         begins_with = self._contract.measured_topics if self._relative.exist else self.sources
         first = min(begins_with, key=shown.__getitem__)
-        oldest_ns = min(shown[topic] for topic in self.sources)
-        capture = _Capture(oldest_ns, shown[first], self._arrivals.executed[first])
+        capture_ns = min(shown[topic] for topic in self.sources)
+        executed = self._arrivals.executed[first]
         prefixes = Prefixes(None, None)
         if not self._relative.exist:
-            prefixes = self._queue.prefixes(
-                capture.executed,
-                session.policy_fingerprint,
-                # The control thread drops them: after a pause, it has not yet.
-                now_ns - self._max_action_age_ns,
-            )
+            # The control thread drops what is too old: after a pause, it has not yet.
+            oldest_ns = now_ns - self._max_action_age_ns
+            prefixes = self._queue.prefixes(executed, session.policy_fingerprint, oldest_ns)
         self._seq_id += 1
         request = Request(
             session_id=session.session_id,
@@ -251,7 +228,7 @@ class RequestCycle:
             prefix_model=prefixes.model,
             prefix_robot=prefixes.robot,
         )
-        asked = (*self._question.asked, _Asked(request, capture, measured))
+        asked = (*self._question.asked, _Asked(request, capture_ns, shown[first], executed, measured))
         self._question = replace(self._question, asked=asked)
         self._arrivals = replace(self._arrivals, sent=shown)
         return request
@@ -273,9 +250,8 @@ class RequestCycle:
     def timed_out(self, now_ns: int) -> Request | None:
         """Return the newest request of a question that waited too long, once."""
         asked = self._question.asked
-        if not asked or self._question.early is not None:
-            return None
-        if now_ns - asked[0].request.client_mono_ns < self._timeout_ns:
+        is_open = asked and self._question.early is None
+        if not is_open or now_ns - asked[0].request.client_mono_ns < self._timeout_ns:
             return None
         self.abandon()
         return asked[-1].request
@@ -290,9 +266,8 @@ class RequestCycle:
         """Return whether an answer has to wait for the moment for which it was planned; keep it then.
 
         The moment is the delay of its request after the capture. A robot with rows for all this time does not
-        wait: these rows are the chunk's first ones, and lead up to the moment.
-
-        arrival_ns: when it came; None: now.
+        wait: these rows are the chunk's first ones, and lead up to the moment. arrival_ns: when the answer
+        came; None: now.
         """
         asked = self._find_asked(chunk)
         assert asked is not None, "keep_early follows is_answered_by"
@@ -300,18 +275,18 @@ class RequestCycle:
             return False
         request = asked.request
         prefix_steps = 0 if request.prefix_robot is None else len(request.prefix_robot)
-        due_ns = asked.capture.begin_ns + request.inference_delay_steps * self._period_ns
-        waits = now_ns < due_ns <= asked.capture.time_ns + self._max_action_age_ns
+        due_ns = asked.begin_ns + request.inference_delay_steps * self._period_ns
+        waits = now_ns < due_ns <= asked.capture_ns + self._max_action_age_ns
         if prefix_steps >= request.inference_delay_steps or not waits:
             return False
-        early = _Early(chunk, now_ns if arrival_ns is None else arrival_ns, due_ns)
-        self._question = replace(self._question, early=early)
+        arrival_ns = now_ns if arrival_ns is None else arrival_ns
+        self._question = replace(self._question, early=chunk, arrival_ns=arrival_ns, due_ns=due_ns)
         return True
 
     def find_due(self, now_ns: int) -> Chunk | None:
         """Return the early answer if its moment has come; `finish` follows."""
-        early = self._question.early
-        return early.chunk if early is not None and now_ns >= early.due_ns else None
+        question = self._question
+        return question.early if question.early is not None and now_ns >= question.due_ns else None
 
     def _find_asked(self, chunk: Chunk) -> _Asked | None:
         answered = (chunk.session_id, chunk.session_epoch, chunk.seq_id, chunk.episode_id)
@@ -331,56 +306,42 @@ class RequestCycle:
         asked = self._find_asked(chunk)
         assert asked is not None, "finish follows is_answered_by"
         if self._question.early is not None:
-            arrival_ns = self._question.early.arrival_ns
-        first_served = self._find_first_served(asked, chunk.superseded_seqs)
+            arrival_ns = self._question.arrival_ns
+        # The first request counts that reached the server: counted from the answered one, a server that
+        # became slow would seem as quick as it is asked again, and be asked so for ever.
+        numbers = [one.request.seq_id for one in self._question.asked]
+        first_served = self._question.asked[max(0, numbers.index(chunk.seq_id) - chunk.superseded_seqs)]
         self.abandon()
-        rejection = self._judge(chunk, session, now_ns - asked.capture.time_ns)
-        absolute = rejection or self._make_absolute(chunk.robot, asked, session)
+        rejection = self._judge(chunk, session, now_ns - asked.capture_ns)
+        absolute = rejection or self._make_absolute(chunk, asked, session.chunk_size)
         if isinstance(absolute, Rejection):
             self._pause_until_ns = now_ns + to_ns(self._config.error_pause_s)
             return absolute
         self._merge(chunk, absolute, asked, session, now_ns)
-        self._add_latency(first_served, now_ns if arrival_ns is None else arrival_ns)
-        return None
-
-    def _find_first_served(self, answered: _Asked, superseded: int) -> _Asked:
-        """Return the first request of the question that reached the server, which latency counts from.
-
-        Counted from the answered one, a server that became slow would seem as quick as it is asked again, and
-        be asked so for ever. superseded: requests that it replaced at the server, without lost ones.
-        """
-        asked = self._question.asked
-        numbers = [one.request.seq_id for one in asked]
-        return asked[max(0, numbers.index(answered.request.seq_id) - superseded)]
-
-    def _make_absolute(
-        self, rows: Float32Array, asked: _Asked, session: SessionReply
-    ) -> Float32Array | Rejection:
-        """Return a chunk's rows that say where to, or why they must not be executed."""
-        if not self._relative.exist:
-            return rows
-        if not self._relative.can_resolve(asked.measured):
-            return Rejection("its actions are relative to where the robot was, which is not known")
-        absolute = self._relative.resolve(rows, asked.measured)
-        # NaN is a row without an orientation, which is refused in its own ticks.
-        numbers = np.where(np.isnan(absolute), np.float32(0.0), absolute)
-        if problem := self._guard.check_chunk(session.chunk_size, chunk_robot=numbers):
-            return Rejection(f"made absolute, {problem}")
-        return absolute
-
-    def _add_latency(self, asked: _Asked, arrival_ns: int) -> None:
-        """Add how long an answer took, since this request."""
-        latency_s = (arrival_ns - asked.request.client_mono_ns) / 1e9
+        arrival_ns = now_ns if arrival_ns is None else arrival_ns
+        latency_s = (arrival_ns - first_served.request.client_mono_ns) / 1e9
         self._late_s = latency_s if latency_s > (self.latency.quantile_s(0.95) or 0.0) else 0.0
         self.latency.add(latency_s)
-        self._delay.add((arrival_ns - asked.capture.begin_ns) / 1e9)
+        self._delay.add((arrival_ns - first_served.begin_ns) / 1e9)
+        return None
+
+    def _make_absolute(self, chunk: Chunk, asked: _Asked, chunk_size: int) -> Float32Array | Rejection:
+        if not self._relative.exist:
+            return chunk.robot
+        if not self._relative.can_resolve(asked.measured):
+            return Rejection("its actions are relative to where the robot was, which is not known")
+        absolute = self._relative.resolve(chunk.robot, asked.measured)
+        # NaN is a row without an orientation, which is refused in its own ticks.
+        numbers = np.where(np.isnan(absolute), np.float32(0.0), absolute)
+        if problem := self._guard.check_chunk(chunk_size, chunk_robot=numbers):
+            return Rejection(f"made absolute, {problem}")
+        return absolute
 
     def _merge(
         self, chunk: Chunk, absolute: Float32Array, asked: _Asked, session: SessionReply, now_ns: int
     ) -> None:
-        capture = asked.capture
         source = ChunkSource(
-            capture_ns=capture.time_ns,
+            capture_ns=asked.capture_ns,
             session_id=chunk.session_id,
             seq_id=chunk.seq_id,
             episode_id=chunk.episode_id,
@@ -393,14 +354,14 @@ class RequestCycle:
             chunk.model,
             absolute,
             MergeMode(self._config.merges(rtc=session.rtc, relative=self._relative.exist)),
-            latency_steps=steps((now_ns - capture.begin_ns) / 1e9, self._contract.row_period_s),
-            executed_before=capture.executed,
+            latency_steps=steps((now_ns - asked.begin_ns) / 1e9, self._contract.row_period_s),
+            executed_before=asked.executed,
             horizon=self._config.execution_horizon or None,
             row_period_s=self._contract.row_period_s,
         )
 
     def _judge(self, chunk: Chunk, session: SessionReply, age_ns: int) -> Rejection | None:
-        """Return why a chunk of an age since capture must not be executed, None when it may."""
+        """Return why a chunk of an age since capture must not be executed."""
         if chunk.status is ChunkStatus.ERROR or (chunk.status and not chunk.robot.size):
             return Rejection(f"server answered {chunk.status.name}: {chunk.message}")
         rows = {"chunk_model": chunk.model, "chunk_robot": chunk.robot}
@@ -411,11 +372,6 @@ class RequestCycle:
         self._guard.refuse(AGE, len(chunk.robot))
         bound = f"max_action_age_s is {self._config.max_action_age_s:g}"
         return Rejection(f"its observation is {age_ns / 1e9:.1f} s old, {bound}", is_failure=True)
-
-    def _buffer_time_s(self) -> float:
-        if self._config.buffer_time_s == "auto":
-            return max(0.2, 2.0 * (self.latency.quantile_s(0.95) or 0.0))
-        return self._config.buffer_time_s
 
     def _may_ask(self, now_ns: int) -> bool:
         """Return whether no question is open, or its answer is overdue and another may come in time.
@@ -436,16 +392,9 @@ class RequestCycle:
         wait_ns = to_ns(wait_s) << max(0, len(asked) - 2)
         return newest_ns + wait_ns <= now_ns <= first_ns + self._timeout_ns - to_ns(expected_s)
 
-    def _find_stale_sources(self, now_ns: int) -> tuple[str, ...]:
-        oldest_ns = now_ns - to_ns(self._config.max_sensor_age_s)
-        never_ns = oldest_ns - 1
-        return tuple(
-            topic for topic in self.sources if self._arrivals.newest.get(topic, never_ns) < oldest_ns
-        )
-
     def _has_new_observation(self) -> bool:
         """Return whether every source has delivered since the last request: a frozen camera is not fresh."""
-        if self.observation_steps > 1 and self._history.empty:
+        if self.history.observation_steps > 1 and not self.history.steps():
             return False
         shown, sent, never_ns = self._arrivals.shown, self._arrivals.sent, -1
         return all(shown.get(topic, never_ns) > sent.get(topic, never_ns) for topic in self.sources)

@@ -11,15 +11,19 @@ from remote_inference.robot.queue.observation_history import TickSample
 from remote_inference.robot.safety.state_machine import Transition
 
 
+class Effect:
+    """Something to do for the node."""
+
+
 @dataclass(frozen=True)
-class GetStatus:
+class GetStatus(Effect):
     """Call `<server>/get_status`; answer with `Engine.take_status_reply`."""
 
     server: str
 
 
 @dataclass(frozen=True)
-class OpenSession:
+class OpenSession(Effect):
     """Call `<server>/open_session`; answer with `Engine.take_session_reply`."""
 
     server: str
@@ -27,7 +31,7 @@ class OpenSession:
 
 
 @dataclass(frozen=True)
-class CloseSession:
+class CloseSession(Effect):
     """Call `<server>/close_session`; nobody waits for the answer."""
 
     server: str
@@ -36,7 +40,7 @@ class CloseSession:
 
 
 @dataclass(frozen=True)
-class ResetSession:
+class ResetSession(Effect):
     """Call `<server>/reset_session`; answer with `Engine.take_reset_reply`."""
 
     server: str
@@ -46,7 +50,7 @@ class ResetSession:
 
 
 @dataclass(frozen=True)
-class ResetEnded:
+class ResetEnded(Effect):
     """Report whether the server acknowledged an episode; the robot's own reset is done already."""
 
     episode_id: int
@@ -55,7 +59,7 @@ class ResetEnded:
 
 
 @dataclass(frozen=True)
-class SendRequest:
+class SendRequest(Effect):
     """Publish the observation last announced with `Engine.take_sensors`, or `steps` if there are any.
 
     steps: the samples of the control ticks that a policy of several observation steps sees, oldest first.
@@ -66,50 +70,35 @@ class SendRequest:
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(Effect):
     """Publish ClientState and log the transition."""
 
     transition: Transition
 
 
 @dataclass(frozen=True)
-class StopLatched:
+class StopLatched(Effect):
     """Publish ClientState and log that a stop input has stopped the robot."""
 
     cause: str
 
 
 @dataclass(frozen=True)
-class Warn:
+class Warn(Effect):
     """Log a warning."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Inform:
+class Inform(Effect):
     """Log what is good to know and in order."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Stop:
+class Stop(Effect):
     """End the process with a non-zero exit code once `Engine.has_ended`; no action is executed any more."""
 
     cause: str
-
-
-Effect = (
-    GetStatus
-    | OpenSession
-    | CloseSession
-    | ResetSession
-    | ResetEnded
-    | SendRequest
-    | Report
-    | StopLatched
-    | Warn
-    | Inform
-    | Stop
-)

@@ -1,9 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The last gate before the motor: finite values, joint limits and velocity limits, in this order.
-
-And how far joints may be from their last command: drives that are off show there.
-"""
+"""The last gate before the motor: finite values, joint limits and velocity limits, in this order."""
 
 from __future__ import annotations
 
@@ -13,13 +10,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from remote_inference.base.contract.action_bounds import JointLimit
 from remote_inference.base.contract.actions import Actions
 from remote_inference.base.policy import Float32Array
-from remote_inference.robot.action_masks import ActionMasks
 from remote_inference.robot.command import BoolArray, Float64Array
-from remote_inference.robot.pose_geometry import PoseRule
-from remote_inference.robot.safety.rate_limit import limit_rate
+from remote_inference.robot.pose_geometry import ActionMasks, PoseRule
 
 # -- Switches among the actions: closed or opened by a number, with two thresholds, and not too often ----
 
@@ -87,9 +81,6 @@ RULES = (
     IMPLAUSIBLE,
 )
 ROUNDING = 1e-6  # a float32 action at a limit may lie this far beyond it; corrected, but no intervention
-# By default a joint may be as far from its command as it gets at max_velocity in this time [s]: four times as
-# far as the joints of the belt arm ever lag (0.06 s).
-LAG_S = 0.25
 
 
 @dataclass(frozen=True)
@@ -108,14 +99,10 @@ class Foreseen:
     before the guard. velocity_scale: with which they were checked.
     """
 
-    actions: Float64Array
+    actions: Float64Array = field(default_factory=lambda: np.empty((0, 0)))
     altered: tuple[tuple[str, BoolArray], ...] = ()
     asked: Float64Array = field(default_factory=lambda: np.empty((0, 0)))
     velocity_scale: float = 1.0
-
-    @classmethod
-    def none(cls) -> Foreseen:
-        return cls(np.empty((0, 0)))
 
     def rules_of(self, begin: int, end: int) -> list[str]:
         """Return the rules that alter the rows from `begin` to before `end`, each once for a row."""
@@ -317,74 +304,27 @@ class Guard:
         return np.clip(action, low, high)
 
 
-class FollowingBounds:
-    """The following errors that a contract allows. A pose counts as one, by its distance and its angle."""
-
-    def __init__(self, actions: Actions, masks: ActionMasks, period_s: float) -> None:
-        limits = [actions.limit_of(name) for name in actions.names]
-        speeds = [limit.max_velocity or 0.0 for limit in limits]  # 0: of a switch, which follows always
-        self._max_velocity = np.array(speeds)
-        self._bound = np.array([_bound(limit) for limit in limits])
-        self._least_move = self._max_velocity * period_s
-        self._poses = masks.poses
-        self._is_pose = masks.is_pose
-        self._period_s = period_s
-        poses = actions.poses.values()
-        # Of the poses, `[2, poses]`: [m/s] and [rad/s], [m] and [rad].
-        fastest = [(pose.max_velocity, pose.max_angular_velocity) for pose in poses]
-        self._speeds = np.array(fastest).reshape(-1, 2).T
-        said = [(pose.max_following_error, pose.max_following_angle) for pose in poses]
-        bounds = np.array(said, np.float64).reshape(-1, 2).T  # NaN where it is left out
-        self._bounds = np.where(np.isnan(bounds), LAG_S * self._speeds, bounds)
-
-    def find_lost(
-        self, command: Float64Array, measured: Float64Array, led: BoolArray, ages_s: Float64Array
-    ) -> BoolArray:
-        """Return the mask of those of `led` that are too far from their command, all `[action_dim]`.
-
-        measured: each so long ago as `ages_s` says, NaN of one of which nothing is known. Quaternions of both
-        have the length 1.
-        """
-        lost: BoolArray = led & (np.abs(command - measured) > self._bound + self._max_velocity * ages_s)
-        if self._poses.exist:
-            ages_s = ages_s[self._poses.columns].max(axis=1)
-            apart = self._are_apart(command, measured, ages_s, self._bounds)
-            lost = np.where(self._is_pose, led & apart, lost)
-        return lost
-
-    def find_moved(self, begin: Float64Array, measured: Float64Array) -> BoolArray:
-        """Return the mask `[action_dim]` of what has moved by more than a step."""
-        moved: BoolArray = np.abs(measured - begin) > self._least_move
-        if self._poses.exist:
-            moved = np.where(self._is_pose, self._are_apart(begin, measured, self._period_s), moved)
-        return moved
-
-    def _are_apart(
-        self,
-        begin: Float64Array,
-        end: Float64Array,
-        times_s: Float64Array | float,
-        bounds: Float64Array | float = 0.0,
-    ) -> BoolArray:
-        """Return the columns of poses that are farther apart than bounds, and times at their speeds, allow.
-
-        times_s: `[poses]`. bounds: `[2, poses]` [m] and [rad].
-        """
-        allowed = bounds + self._speeds * times_s
-        far = self._poses.distances(begin, end) > allowed[0]
-        turned = self._poses.angles(begin, end) > allowed[1]
-        return self._poses.spread(far | turned, len(begin))
-
-
-def _bound(limit: JointLimit) -> float:
-    if limit.max_following_error == "off":
-        return np.inf
-    return limit.max_following_error or LAG_S * limit.fastest
-
-
 def _find_altered(before: Float64Array, after: Float64Array) -> BoolArray:
     """Return the mask `[rows]` of actions `[rows, action_dim]` that were altered by more than rounding."""
-    is_altered: BoolArray = np.abs(after - before) > ROUNDING
-    if not is_altered.any():
-        return np.zeros(len(is_altered), bool)
-    return np.asarray(is_altered.any(axis=1))
+    return np.asarray((np.abs(after - before) > ROUNDING).any(axis=1))
+
+
+def limit_rate(points: Float64Array, begin: Float64Array, max_step: Float64Array) -> Float64Array:
+    """Return points `[rows, columns]` within `max_step` `[columns]` of one another, the first of `begin`."""
+    found: Float64Array = points.copy()
+    last = np.vstack([begin, points[:-1]])
+    is_fast = (points < last - max_step) | (points > last + max_step)
+    for column in np.flatnonzero(is_fast.any(axis=0)).tolist():
+        first = int(is_fast[:, column].argmax())  # the points before it stay
+        before = float(points[first - 1, column] if first else begin[column])
+        step, bounded = float(max_step[column]), []
+        for wanted in points[first:, column].tolist():  # each depends on the one before: no arrays
+            if wanted < before - step:
+                before -= step
+            elif wanted > before + step:
+                before += step
+            else:
+                before = wanted
+            bounded.append(before)
+        found[first:, column] = bounded
+    return found

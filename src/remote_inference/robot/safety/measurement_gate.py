@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remote_inference.base.contract.actions import Actions
-from remote_inference.robot.action_masks import ActionMasks
 from remote_inference.robot.command import BoolArray, Float64Array
+from remote_inference.robot.pose_geometry import ActionMasks
 
 Times = NDArray[np.int64]
 
@@ -133,22 +133,6 @@ class _Reach:
     spent: Float64Array
 
 
-@dataclass(frozen=True)
-class _Contradiction:
-    """Masks of the joints of a message that are consistent, contradict the belief, and are confirmed by now.
-
-    began_ns, count, leap: of the open contradictions, as of `Belief`. is_news: this message is implausible.
-    """
-
-    consistent: BoolArray
-    against: BoolArray
-    confirmed: BoolArray
-    began_ns: Times
-    count: Times
-    leap: Float64Array
-    is_news: bool
-
-
 class MeasurementGate:
     """The bounds of a contract's joints. Holds no state: `judge` returns what is believed from then on."""
 
@@ -210,9 +194,7 @@ class MeasurementGate:
             return replace(belief, leaps=()) if belief.leaps else belief
         message = self._read(belief, measured, times_ns, stamps_ns, command)
         speed = self._by_hand if by_hand or command is None else self._driven
-        reach = self._check_reach(belief, message, speed)
-        contradiction = self._check_contradiction(belief, message, reach)
-        return self._update(belief, message, reach, contradiction)
+        return self._update(belief, message, self._check_reach(belief, message, speed))
 
     def _find_new(self, belief: Belief, measured: Float64Array, times_ns: Times) -> BoolArray:
         new: BoolArray = (times_ns > belief.seen_ns) & self._holds & ~np.isnan(measured)
@@ -263,12 +245,12 @@ class MeasurementGate:
         consistent = message.new & known & ~message.impossible & ~is_far
         return _Reach(way, to_goal, known, consistent, np.maximum(spent, -left_over))
 
-    def _check_contradiction(self, belief: Belief, message: _Message, reach: _Reach) -> _Contradiction:
-        """Return which joints contradict what is believed, and of which the contradiction is confirmed."""
-        whole, new, times_ns = self._poses.whole, message.new, message.times_ns
+    def _update(self, belief: Belief, message: _Message, reach: _Reach) -> Belief:
+        """Return what is believed after a message, by which joints are within reach."""
+        whole, new, times_ns, said = self._poses.whole, message.new, message.times_ns, message.said
         is_known = ~np.isnan(belief.position)
         # What agrees with an open contradiction stays one, however far the reach has grown meanwhile.
-        to_other = self._way(belief.other, message.said)
+        to_other = self._way(belief.other, said)
         since_ns = times_ns - belief.other_ns
         other_s = _elapsed_s(since_ns, message.stamps_ns, belief.other_stamp_ns, message.longest_ns)
         is_near = ~whole(to_other > message.slack + self._by_hand * other_s)
@@ -285,34 +267,26 @@ class MeasurementGate:
         is_elsewhere = whole(~is_known | (farthest > message.slack + self._by_hand * GAP_S))
         lasts_ns = np.where(is_elsewhere, round(FIRST_S * 1e9), round(CONFIRM_S * 1e9))
         confirmed = against & agrees & ~whole(against & ((count < 2) | (times_ns - began_ns < lasts_ns)))
-        is_news = against & reach.known | begins & ~is_known & (belief.count > 0)
-        return _Contradiction(consistent, against, confirmed, began_ns, count, leap, bool(is_news.any()))
-
-    def _update(
-        self, belief: Belief, message: _Message, reach: _Reach, contradiction: _Contradiction
-    ) -> Belief:
-        """Return what is believed after a message that was judged."""
-        consistent, against, leap = contradiction.consistent, contradiction.against, contradiction.leap
-        confirmed, new, since_ns = contradiction.confirmed, message.new, message.since_ns
-        leapt = confirmed & self._poses.whole(confirmed & (leap > 0.0))
+        leapt = confirmed & whole(confirmed & (leap > 0.0))
         trusted = consistent | (confirmed & ~leapt)
-        is_interval = new & (belief.seen_ns > 0) & (since_ns < SLOWEST_NS)
+        is_interval = new & (belief.seen_ns > 0) & (message.since_ns < SLOWEST_NS)
+        is_news = against & reach.known | begins & ~is_known & (belief.count > 0)
         return Belief(
-            np.where(trusted, message.said, belief.position),
-            np.where(trusted, message.times_ns, belief.at_ns),
+            np.where(trusted, said, belief.position),
+            np.where(trusted, times_ns, belief.at_ns),
             np.where(trusted, message.stamps_ns, belief.stamp_ns),
-            np.where(new, message.times_ns, belief.seen_ns),
+            np.where(new, times_ns, belief.seen_ns),
             np.where(new, message.stamps_ns, belief.seen_stamp_ns),
-            np.where(is_interval, since_ns, belief.interval_ns),
+            np.where(is_interval, message.since_ns, belief.interval_ns),
             message.after_gap & ~trusted,
-            np.where(against, message.said, belief.other),
-            np.where(against, message.times_ns, belief.other_ns),
+            np.where(against, said, belief.other),
+            np.where(against, times_ns, belief.other_ns),
             np.where(against, message.stamps_ns, belief.other_stamp_ns),
-            contradiction.began_ns,
-            np.where(trusted, 0, contradiction.count),
+            began_ns,
+            np.where(trusted, 0, count),
             leap,
             np.where(consistent, reach.spent, np.where(trusted, 0.0, belief.spent)),
-            belief.implausible + contradiction.is_news,
+            belief.implausible + bool(is_news.any()),
             tuple((self._names[at], float(leap[at])) for at in np.flatnonzero(leapt & (leap > 0.0))),
         )
 

@@ -116,7 +116,6 @@ class CaptureWriter:
             self._log(f"captures: the disk has not answered for {CLOSE_TIMEOUT_S:g} s: {self.dropped} lost")
 
     def _warn(self, reason: str) -> None:
-        """Warn of lost captures, at most once in WARNING_PERIOD_S."""
         if self._warnings.admits("lost", time.monotonic()):
             self._log(f"a capture is lost, {self.dropped} so far: {reason}")
 

@@ -33,8 +33,7 @@ from remote_inference.base.documents.document import (
 from remote_inference.base.limits import MAX_CAMERAS, RequestLimits
 from remote_inference.base.tags import check_keys
 from remote_inference.server.manifest.sections import BACK_ENDS, OpenpiSection, WeightsSection
-from remote_inference.server.schedulers import SCHEDULERS
-from remote_inference.server.schedulers.scheduler import SchedulerOptions
+from remote_inference.server.schedulers import SCHEDULERS, SchedulerOptions
 
 Options = TypeVar("Options", bound=Document)
 
@@ -122,17 +121,13 @@ class ModelSource(Document):
 
     _devices: tuple[str, ...] = PrivateAttr(default=())  # of a list; a back end gets one in `device`
 
-    @model_validator(mode="after")
-    def _one_place(self) -> ModelSource:
-        if self.replicas and "device" in self.model_fields_set:
-            found = f"replicas: found {list(self.replicas)} and device {self.device!r}"
-            raise ValueError(f"{found}, expected one of the two keys")
-        return self
-
     @model_validator(mode="wrap")
     @classmethod
     def _keep_devices(cls, content: Any, handler: ModelWrapValidatorHandler[ModelSource]) -> ModelSource:
         made = handler(content)
+        if made.replicas and "device" in made.model_fields_set:
+            found = f"replicas: found {list(made.replicas)} and device {made.device!r}"
+            raise ValueError(f"{found}, expected one of the two keys")
         device = content.get("device") if isinstance(content, dict) else None
         if isinstance(device, tuple):
             made._devices = device
@@ -210,8 +205,7 @@ class Manifest(Document):
         int, Field(ge=1_024, le=2_000_000_000, description="bytes of one request")
     ] = RequestLimits.size_bytes
     session_grace_s: Annotated[
-        float,
-        Field(ge=0.1, le=3_600.0, description="end a session this long after its robot vanished [s]"),
+        float, Field(ge=0.1, le=3_600.0, description="end a session this long after its robot vanished [s]")
     ] = 10.0
     session_idle_timeout_s: Annotated[
         float, Field(ge=1.0, le=86_400.0, description="end a session without requests after this [s]")
@@ -232,12 +226,7 @@ class Manifest(Document):
         ),
     ] = ()
     warmup_inferences: Annotated[
-        int,
-        Field(
-            ge=1,
-            le=1_000,
-            description="requests served at start-up before the timed ones",
-        ),
+        int, Field(ge=1, le=1_000, description="requests served at start-up before the timed ones")
     ] = 2
     max_consecutive_failures: Annotated[
         int,
@@ -392,7 +381,6 @@ def load_manifest(path: str | Path, environment: Mapping[str, str] | None = None
 
 
 def _options_of(scheduler: str) -> type[SchedulerOptions]:
-    """Return the model of a scheduler's keys. Raises ValueError when the scheduler cannot be imported."""
     try:
         return SCHEDULERS.get(scheduler).options
     except (ImportError, AttributeError) as error:
@@ -400,7 +388,6 @@ def _options_of(scheduler: str) -> type[SchedulerOptions]:
 
 
 def _set(content: dict[str, Any], variable: str, text: str) -> None:
-    """Set the key that an environment variable names. Raises DocumentError for a value that is no YAML."""
     *sections, key = variable.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")
     for section in sections:
         content = content.setdefault(section, {})

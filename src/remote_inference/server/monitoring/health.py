@@ -19,6 +19,7 @@ from pathlib import Path
 from socketserver import TCPServer
 from typing import Any
 
+from remote_inference.base.nodes.runtime import StartupError
 from remote_inference.server.monitoring.snapshot import ServerSnapshot
 
 HOST = "0.0.0.0"
@@ -40,14 +41,10 @@ CONTENT_POLICY = (
 Answer = tuple[HTTPStatus, bytes, str]  # status, body, content type
 
 
-class HealthPortError(Exception):
-    """The health port cannot be opened; the message says what was found and expected."""
-
-
 class HealthServer:
     """Answers HTTP on its own threads with what `snapshot` and `metrics` return; touches no ROS entity.
 
-    Raises HealthPortError when the port cannot be opened.
+    Raises StartupError when the port cannot be opened.
     """
 
     def __init__(
@@ -67,7 +64,7 @@ class HealthServer:
             self._server = _Server(port, self.answer)
         except OSError as error:
             found = f"{port} in use" if error.errno == errno.EADDRINUSE else f"{port}: {error.strerror}"
-            raise HealthPortError(f"health_port: found {found}, expected a free port") from error
+            raise StartupError(f"health_port: found {found}, expected a free port") from error
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(SWEEP_PERIOD_S,), name="health", daemon=True
         )

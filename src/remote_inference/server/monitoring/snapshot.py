@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 from remote_inference.server.live_weights import CLOSED, WeightsView
 from remote_inference.server.requests.request_log import RequestRecord
-from remote_inference.server.sessions.session import Session
+from remote_inference.server.sessions import Session
 
 SHOWN_REQUESTS = 60  # per session
 SHOWN_LOADS = 120  # one per second

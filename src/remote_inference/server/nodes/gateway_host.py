@@ -1,33 +1,39 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Admits clients of gateways to the sessions of a server, and opens the gateways that a manifest names."""
+"""The server's side of its gateway for another framework's clients, which are sessions like all others."""
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from pkgutil import resolve_name
+from typing import Protocol
 
 from remote_inference.base.exchange import SessionOffer, SessionReply
 from remote_inference.base.limits import shorten
+from remote_inference.base.nodes.runtime import StartupError
 from remote_inference.base.policy import PolicySpec
-from remote_inference.server.gateways import GATEWAYS, Gateway, GatewayError, Refused
 from remote_inference.server.manifest.manifest import Manifest
 from remote_inference.server.nodes.serving import Serving
 from remote_inference.server.nodes.session_services import SessionServices
 from remote_inference.server.requests.request_log import RequestRecord
-from remote_inference.server.sessions.session import Link, Session
+from remote_inference.server.sessions import Link, Session
+
+
+class Refused(Exception):  # noqa: N818  an answer, not a fault
+    """A session is not granted; the message is the admission rule's reason."""
 
 
 @dataclass(frozen=True)
 class GatewayHost:
-    """The server's side of its gateways (`gateways.Host`). Their threads call all methods."""
+    """A server as its gateway sees it. Any thread may call it."""
 
-    serving: Serving
+    serving: Serving  # gets the requests of sessions, whose links send the answers
     services: SessionServices  # whose registry, refusals and terms count for all sessions
     log_request: Callable[[RequestRecord], None]
-    on_failure: Callable[[BaseException], None]
+    on_failure: Callable[[BaseException], None]  # stops the server: the gateway cannot go on
 
     @property
     def manifest(self) -> Manifest:
@@ -38,6 +44,7 @@ class GatewayHost:
         return self.serving.policy.spec
 
     def admit(self, offer: SessionOffer, link: Link) -> Session:
+        """Open a session. Raises Refused, and whatever the policy raises when it makes processors."""
         self._require_accepted(offer)
         session = Session(
             uuid.uuid4().hex[:12],
@@ -55,15 +62,14 @@ class GatewayHost:
             log.warning(f"{offer.client}: {warning}")
         return session
 
-    def enqueue(self, session: Session, data: bytes) -> None:
-        self.serving.enqueue(session, data)
-
     def end(self, session: Session, reason: str) -> None:
+        """End a session whose client has left; one that has ended already is no error."""
         if self.services.registry.remove(session.session_id) is not None:
             log = self.services.log_of(session.offer, session.session_id)
             log.info(f"{session.offer.client}: ended {session.session_id}: {shorten(reason)}")
 
     def record_refusal(self, session: Session, seq_id: int, episode_id: int, problem: str) -> None:
+        """Record a request that the gateway cannot hand on, in the request log and the metrics."""
         problem = f"malformed observation: {problem}"
         record = RequestRecord.of(
             session.offer, session.session_id, problem, seq_id=seq_id, episode_id=episode_id
@@ -71,14 +77,13 @@ class GatewayHost:
         self.log_request(record)
 
     def find_refusal(self) -> str:
+        """Return why no client is admitted now, or an empty string."""
         terms = self.services.terms(self.serving)
         return "" if terms.accepting and not terms.failing else terms.failing or "server is not active"
 
     def report(self, offer: SessionOffer, error: Exception) -> None:
+        """Log that a client was refused by a fault of the server's, and count it."""
         self.services.refusals.note_fault(offer.robot_namespace, offer.client, error)
-
-    def fail(self, error: Exception) -> None:
-        self.on_failure(error)
 
     def _require_accepted(self, offer: SessionOffer) -> SessionReply:
         reply = self.services.registry.reply(offer, self.spec, self.services.terms(self.serving))
@@ -88,25 +93,23 @@ class GatewayHost:
         return reply
 
 
-def open_gateways(host: GatewayHost) -> Sequence[Gateway]:
-    """Open the gateways of the manifest's sections. Raises GatewayError; none is open then."""
-    opened: list[Gateway] = []
-    try:
-        for name in GATEWAYS.names:
-            if (section := getattr(host.manifest, name)) is not None:
-                opened.append(_import_gateway(name)(section, host))  # noqa: PERF401  closed below
-    except GatewayError:
-        for gateway in opened:
-            gateway.close()
-        raise
-    return opened
+class Gateway(Protocol):
+    """An open gateway, with threads of its own."""
+
+    def close(self) -> bool:
+        """End its connections and sessions, and free the port; return False when that takes too long."""
 
 
-def _import_gateway(name: str) -> Callable[..., Gateway]:
+def open_gateway(host: GatewayHost) -> Gateway | None:
+    """Open the gateway of the manifest's section `openpi`; None without one. Raises StartupError."""
+    section = host.manifest.openpi
+    if section is None:
+        return None
     try:
-        return GATEWAYS.get(name)
+        endpoint = resolve_name("remote_inference.server.gateways.endpoint:OpenpiEndpoint")
     except ImportError as error:
-        needs = " ".join(GATEWAYS.needs(name))
-        raise GatewayError(
-            f"{name}: found no {error.name}, expected it installed: pip install {needs}"
+        raise StartupError(
+            f"openpi: found no {error.name}, expected it installed: pip install websockets"
         ) from error
+    gateway: Gateway = endpoint(section, host)
+    return gateway

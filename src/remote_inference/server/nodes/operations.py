@@ -27,7 +27,7 @@ from remote_inference.server.monitoring.snapshot import SHOWN_LOADS, ServerSnaps
 from remote_inference.server.nodes.serving import Serving
 from remote_inference.server.requests.request_log import RequestLog, RequestRecord
 from remote_inference.server.requests.worker import Worker
-from remote_inference.server.sessions.session import Session
+from remote_inference.server.sessions import Session
 
 
 def describe_policy(status: ServerStatus, serving: Serving, terms: ServerTerms) -> None:
@@ -214,7 +214,7 @@ class Operations:
             superseded=status.superseded,
             refused_sessions=refused,
             audit_lines_dropped=self._request_log.dropped if self._request_log else 0,
-            captures_dropped=serving.captures_dropped if serving else 0,
+            captures_dropped=serving.captures.dropped if serving and serving.captures else 0,
             weights=serving.weights.view if serving and serving.weights else CLOSED,
             sessions=self._histories.views(now_ns),
         )

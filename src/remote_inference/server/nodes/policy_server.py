@@ -14,10 +14,11 @@ import hashlib
 import os
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial, wraps
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Annotated
 
 import rclpy
@@ -35,17 +36,15 @@ from remote_inference.base.nodes.runtime import StartupError, is_stopping, run_n
 from remote_inference.base.nodes.timers import TimerSchedule
 from remote_inference.base.wire.qos import LATCHED_QOS
 from remote_inference.msg import ServerStatus
-from remote_inference.server.gateways import Gateway, GatewayError
-from remote_inference.server.live_weights import TRAINER_ACCESS
+from remote_inference.server.live_weights import TRAINER_ACCESS, TrainerAccess
 from remote_inference.server.manifest.manifest import load_manifest
-from remote_inference.server.monitoring.health import HealthPortError
-from remote_inference.server.nodes.gateway_host import GatewayHost, open_gateways
+from remote_inference.server.nodes.gateway_host import Gateway, GatewayHost, open_gateway
 from remote_inference.server.nodes.operations import Operations, describe_policy
 from remote_inference.server.nodes.serving import Serving
 from remote_inference.server.nodes.session_services import SessionServices
 from remote_inference.server.policy_error import explain_policy_error, trace_policy_error
 from remote_inference.server.requests.request_log import RequestRecord
-from remote_inference.server.sessions.session import Session, SessionRegistry
+from remote_inference.server.sessions import Session, SessionRegistry
 from remote_inference.server.throttle import Throttle
 from remote_inference.server.warmup import find_speed, find_unkept_promises
 from remote_inference.srv import GetStatus
@@ -74,12 +73,8 @@ def find_duplicate_server(node: Node) -> str:
         enable_rosout=False,
         start_parameter_services=False,
     )
-    instances: list[str] = []
-
-    def note(status: ServerStatus) -> None:
-        instances.append(status.instance_id)
-
-    probe.create_subscription(ServerStatus, topic, note, LATCHED_QOS)
+    found: list[ServerStatus] = []
+    probe.create_subscription(ServerStatus, topic, found.append, LATCHED_QOS)
     executor, _ = make_executor("single", node.context)
     add_node(executor, probe)
     begin_s = time.monotonic()
@@ -93,7 +88,7 @@ def find_duplicate_server(node: Node) -> str:
                 for publisher in publishers
             )
             if time.monotonic() - begin_s >= (GHOST_S if listed else DISCOVERY_S):
-                return instances[-1] if listed and instances else ""
+                return found[-1].instance_id if listed and found else ""
         return ""
     finally:
         executor.shutdown(timeout_sec=1.0)
@@ -158,13 +153,13 @@ class PolicyServer(LifecycleNode):
         self._registry = SessionRegistry(self._instance_id)
         self._serving: Serving | None = None
         self._is_loading = False
-        self._gateways: Sequence[Gateway] = ()
+        self._gateway: Gateway | None = None
         self._operations = Operations(self, self.schedule, self._instance_id)
         self._failures = Throttle(FAILURE_PERIOD_S)
         self._status_publisher = self.create_publisher(ServerStatus, "~/status", LATCHED_QOS)
         self._sessions = SessionServices(self, self._registry, self._publish_status)
         self._status_service = self.create_service(GetStatus, "~/get_status", self._get_status)
-        self._trainers = TRAINER_ACCESS.get("weights")(self, self.schedule)
+        self._trainers: TrainerAccess = resolve_name(TRAINER_ACCESS)(self, self.schedule)
         self.schedule.every(STATUS_PERIOD_S, self._check_sessions)
         self._publish_status()  # before a policy is loaded: another server of this name finds it
         if config.autostart:
@@ -199,10 +194,10 @@ class PolicyServer(LifecycleNode):
                 while_loading=partial(answer_waiting, self, self._status_service),
             )
             self._sessions.start(self._serving)
-            self._gateways = open_gateways(
+            self._gateway = open_gateway(
                 GatewayHost(self._serving, self._sessions, self._log_request, self._on_failure)
             )
-        except (StartupError, HealthPortError, GatewayError) as error:
+        except StartupError as error:
             return self._refuse_to_configure(str(error))
         except Exception as error:  # rclpy would swallow it
             self.get_logger().debug(trace_policy_error(error))
@@ -292,7 +287,7 @@ class PolicyServer(LifecycleNode):
 
     def _unload(self) -> None:
         """Free everything, whatever fails on the way."""
-        gateways, self._gateways = self._gateways, ()
+        gateway, self._gateway = self._gateway, None
         serving, self._serving = self._serving, None
         with ExitStack() as steps:  # the last is called first
             steps.callback(self._operations.close)
@@ -301,7 +296,7 @@ class PolicyServer(LifecycleNode):
             if serving is not None:
                 problem = "an inference has not ended; the device is freed when it does"
                 steps.callback(self._close_or_log, serving, problem)
-            for gateway in reversed(gateways):
+            if gateway is not None:
                 steps.callback(self._close_or_log, gateway, "a gateway has not ended in time")
 
     def _close_or_log(self, part: Serving | Gateway, problem: str) -> None:

@@ -42,7 +42,7 @@ from remote_inference.server.requests.job import Consumers
 from remote_inference.server.requests.request_decoder import RequestDecoder, sample_requests
 from remote_inference.server.requests.request_log import RequestRecord
 from remote_inference.server.requests.worker import Submit, Worker
-from remote_inference.server.sessions.session import Session, SessionRegistry
+from remote_inference.server.sessions import Session, SessionRegistry
 from remote_inference.server.warmup import Rehearsal, make_ready, make_scheduler
 
 # -- A simulated network path: runs each action after a latency drawn for it, or never, and blocks no sender
@@ -211,10 +211,10 @@ class Serving:
         self._on_failure = on_failure
         self._on_policy_error = on_policy_error
         self._open_weights = open_weights
-        self._captures = None
+        self.captures = None
         if manifest.capture_dir:
             log = get_logger("captures").warning
-            self._captures = CaptureWriter(manifest.capture_dir, manifest.capture_max, log)
+            self.captures = CaptureWriter(manifest.capture_dir, manifest.capture_max, log)
         self._delay_line = DelayLine(
             manifest.inject_latency_ms / 1e3,
             on_failure,
@@ -272,11 +272,6 @@ class Serving:
         typical_ms = statistics.median(lately) if lately else 1e3 * self.request_s
         return typical_ms + self.manifest.inject_latency_ms
 
-    @property
-    def captures_dropped(self) -> int:
-        """Number of captures lost because the disk is slow, full or gone."""
-        return self._captures.dropped if self._captures else 0
-
     def close(self) -> bool:
         """End the worker and free the device; return False when an inference does not end in time.
 
@@ -297,8 +292,8 @@ class Serving:
 
     def _close_outputs(self) -> None:
         self._delay_line.close()
-        if self._captures:
-            self._captures.close()
+        if self.captures:
+            self.captures.close()
 
     def _notify_worker(self) -> None:
         """Have the mailboxes read: by the inference thread if it waits, otherwise ahead by this one."""
@@ -344,7 +339,7 @@ class Serving:
             Consumers(
                 lambda session, chunk: self._delay_line.put(partial(self._send, session, chunk)),
                 self._log_request,
-                self._captures.put if self._captures else None,
+                self.captures.put if self.captures else None,
                 self._on_policy_error,
             ),
             clock_ns=time.monotonic_ns,

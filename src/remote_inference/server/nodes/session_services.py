@@ -24,12 +24,15 @@ from remote_inference.base.limits import shorten
 from remote_inference.base.nodes.graph import identify_endpoints
 from remote_inference.base.nodes.robot_logger import RobotLogger, about
 from remote_inference.base.tags import write_tags
-from remote_inference.base.wire import WireError, chunk_to_message, offer_from_request, reply_to_response
+from remote_inference.base.wire.arrays import WireError
+from remote_inference.base.wire.chunk import chunk_to_message
 from remote_inference.base.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
+from remote_inference.base.wire.session import offer_from_request, reply_to_response
 from remote_inference.msg import ActionChunk, Observation
+from remote_inference.server.admission import terms_of
 from remote_inference.server.nodes.serving import Serving
 from remote_inference.server.policy_error import explain_policy_error, trace_policy_error
-from remote_inference.server.sessions.session import Session, SessionExpiry, SessionRegistry
+from remote_inference.server.sessions import Session, SessionExpiry, SessionRegistry
 from remote_inference.server.throttle import Throttle
 from remote_inference.srv import CloseSession, OpenSession, ResetSession
 
@@ -171,15 +174,11 @@ class SessionServices:
 
     def terms(self, serving: Serving) -> ServerTerms:
         """Return the server's terms for offers as they are now."""
-        return ServerTerms(
-            default_task=serving.manifest.default_task,
-            pin_task=serving.manifest.pin_task,
-            strict_fps=serving.manifest.strict_fps,
-            max_sessions=serving.manifest.max_sessions,
+        return replace(
+            terms_of(serving.manifest),
             active_sessions=len(self.registry),
             load=serving.worker.busy.fraction(time.monotonic_ns()),
             accepting=self.accepting,
-            limits=serving.manifest.limits,
             failing=serving.watch.unready_reason(time.monotonic_ns()),
             updates_weights=serving.weights is not None,
         )

@@ -74,9 +74,8 @@ def recognise(head: bytes) -> Content | None:
 def find_mismatch(head: bytes, expected: Content) -> str:
     """Return in words that a file is another than expected, with the remedy; empty if its bytes may fit."""
     found = recognise(head)
-    if found in {None, expected}:
+    if found is None or found is expected:
         return ""
-    assert found is not None
     remedy = f"; {_REMEDIES[found]}" if found in _REMEDIES else ""
     return f"found {found.value}, expected {expected.value}{remedy}"
 

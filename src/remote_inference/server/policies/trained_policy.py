@@ -15,13 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from remote_inference.base.documents.document import Document
-from remote_inference.base.policy import (
-    Float32Array,
-    PastStep,
-    PolicyError,
-    PolicyObservation,
-    PolicySpec,
-)
+from remote_inference.base.policy import Float32Array, PastStep, PolicyError, PolicyObservation, PolicySpec
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from remote_inference.base.limits import MAX_QUOTE_LENGTH, shorten
 from remote_inference.base.policy import Float32Array, Policy, PolicyObservation, find_chunk_problem
 from remote_inference.server.policy_watch import PolicyWatch
 from remote_inference.server.requests.request_log import RequestRecord
-from remote_inference.server.sessions.session import QueuedRequest, Session
+from remote_inference.server.sessions import QueuedRequest, Session
 
 BLANK_REQUEST = Request(
     session_id="",

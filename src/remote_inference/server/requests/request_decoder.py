@@ -19,16 +19,15 @@ from remote_inference.base.contract.image_source import BY_COLOUR
 from remote_inference.base.exchange import ImageFeature, Request, SessionOffer
 from remote_inference.base.fingerprint import make_seed
 from remote_inference.base.policy import PolicyError, PolicyObservation, PolicySpec, find_task_problem
-from remote_inference.base.wire import (
-    IMAGE_ENCODINGS,
+from remote_inference.base.wire.arrays import WireError, bytes_field
+from remote_inference.base.wire.cdr_view import view_message
+from remote_inference.base.wire.images.encodings import IMAGE_ENCODINGS
+from remote_inference.base.wire.observation import (
     SensedStep,
-    WireError,
-    bytes_field,
     observation_from_message,
     observation_to_message,
     request_from_message,
 )
-from remote_inference.base.wire.cdr_view import view_message
 from remote_inference.msg import Observation
 from remote_inference.server.manifest.manifest import Manifest
 from remote_inference.server.requests.job import BLANK_REQUEST

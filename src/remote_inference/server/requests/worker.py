@@ -12,8 +12,8 @@ from functools import partial
 from remote_inference.base.policy import Policy, ServingMode, predict_all, show_policy_version
 from remote_inference.server.policy_watch import PolicyWatch
 from remote_inference.server.requests.job import Consumers, Decoder, Finishing, Job, Preparation
-from remote_inference.server.schedulers.scheduler import Scheduler, Selection
-from remote_inference.server.sessions.session import Session
+from remote_inference.server.schedulers import Scheduler, Selection
+from remote_inference.server.sessions import Session
 
 Submit = Callable[[Callable[[], None]], None]  # runs a task later, on another thread
 

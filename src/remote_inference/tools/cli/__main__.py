@@ -4,6 +4,6 @@
 
 import sys
 
-from remote_inference.tools.cli.start import start
+from remote_inference.tools.cli import start
 
 sys.exit(start())

@@ -24,7 +24,7 @@ from remote_inference.base.exchange import in_namespace
 from remote_inference.base.nodes.graph import UNKNOWN_NODE, full_name
 from remote_inference.base.wire.message_types import message_class
 from remote_inference.base.wire.qos import LATCHED_QOS, SENSOR_QOS
-from remote_inference.tools.cli.robot_calls import open_client
+from remote_inference.tools.cli.common import open_client
 from remote_inference.tools.contracts.running_robot import CommandTopic, ImageTopic, JointTopic, RobotView
 from remote_inference.tools.contracts.urdf import Urdf, parse_urdf
 from remote_inference.tools.deployment.bringup import absolute_namespace
@@ -88,7 +88,10 @@ class _Probe:
         end_s = begin_s + max(self._timeout_s, LISTEN_S)
         while now_s < end_s and not self._is_complete(now_s):
             self._subscribe(reads_description=reads_description)
-            self._update_known()
+            known = {*self._subscriptions, *self._find_controllers()}
+            if known - self._known:
+                self._changed_s = time.monotonic()
+            self._known |= known
             self._ros.spin(POLL_S)
             self._drop_received_images()
             now_s = time.monotonic()
@@ -113,12 +116,6 @@ class _Probe:
 
     def _is_complete(self, now_s: float) -> bool:
         return now_s - self._changed_s >= LISTEN_S and not self._silent and self._has_positions()
-
-    def _update_known(self) -> None:
-        known = {*self._subscriptions, *self._find_controllers()}
-        if known - self._known:
-            self._changed_s = time.monotonic()
-        self._known |= known
 
     def _has_positions(self) -> bool:
         return any(samples.names for samples in self._joints.values())

@@ -24,14 +24,13 @@ from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.operator_inputs import InstructionInput
 from remote_inference.base.exchange import in_namespace
 from remote_inference.base.nodes.graph import UNKNOWN_NODE, full_name
-from remote_inference.base.wire import WireError, message_class
-from remote_inference.base.wire.arrays import read_message
+from remote_inference.base.wire.arrays import WireError, read_message
+from remote_inference.base.wire.message_types import message_class
 from remote_inference.base.wire.qos import JOINTS_QOS, SENSOR_QOS
 from remote_inference.base.wire.sensors.content_time import stamp_reader
 from remote_inference.base.wire.sensors.joint_merge import JointDrivers, Need, needs_of
-from remote_inference.robot.nodes.controllers.controller_reader import ControllerReader
-from remote_inference.robot.nodes.controllers.manager_watch import ManagerWatch
-from remote_inference.tools.cli.robot_calls import open_client
+from remote_inference.robot.nodes.controllers import ControllerReader, ManagerWatch
+from remote_inference.tools.cli.common import open_client
 from remote_inference.tools.deployment import zenoh_config
 from remote_inference.tools.deployment.doctor import commands, doctor, sensors
 from remote_inference.tools.deployment.doctor.commands import judge_inputs, judge_robots
@@ -82,12 +81,12 @@ def _check_router(variables: dict[str, str]) -> Iterator[Finding]:
         return
     if endpoint is None or endpoint.protocol not in TCP_PROTOCOLS:
         return  # without nodes that meet, nothing shows whether a router listens
+    problem = ""
     try:
         socket.create_connection((endpoint.host, endpoint.port), CONNECT_TIMEOUT_S).close()
     except OSError as error:
-        yield doctor.judge_router(endpoint, error.strerror or str(error))
-    else:
-        yield doctor.judge_router(endpoint, "")
+        problem = error.strerror or str(error)
+    yield doctor.judge_router(endpoint, problem)
 
 
 @dataclass

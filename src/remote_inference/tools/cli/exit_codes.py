@@ -2,19 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program's exit codes, and what they mean: help and reference are made of these lists."""
 
-from __future__ import annotations
-
-TYPE_CHECKING = False  # as typing's, which takes time
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 EXIT_OK = 0
 EXIT_NO = 1  # the verb did its work, and its answer is no
 EXIT_USAGE = 2  # as argparse's
 EXIT_INTERRUPTED = 130  # 128 + SIGINT
 EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
 
-MEANINGS: Mapping[int, str] = {
+MEANINGS = {
     EXIT_OK: "all is well",
     EXIT_NO: "the verb did its work, and its answer is no: its help says what that means",
     EXIT_USAGE: "arguments or files are wrong, a package is missing, or nobody answered; a line says what "
@@ -33,7 +27,7 @@ _SERVER = {
     3: _NO_MIDDLEWARE,
 }
 # What only some verbs have, or mean in a way of their own.
-OF_VERB: Mapping[str, Mapping[int, str]] = {
+OF_VERB = {
     "demo": {EXIT_NO: "one of the demo's processes failed or did not answer; the end of its log is shown"},
     "serve": _SERVER,
     "robot": {

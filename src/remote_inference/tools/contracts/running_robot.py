@@ -128,14 +128,16 @@ def _is_free(urdf: Urdf | None, name: str) -> bool:
 def _suggest_images(topics: Sequence[ImageTopic], notes: list[str]) -> dict[str, Any]:
     """Return the cameras: of a camera's topics the one that comes compressed, because its JPEG is kept."""
     images: dict[str, Any] = {}
+    taken: dict[str, str] = {}  # the topic of each camera, by its name without the transport
     unreadable = [topic.topic for topic in topics if topic.topic.endswith("/compressedDepth")]
     notes += [f"{topic}: left out, this transport is not read; take the raw topic" for topic in unreadable]
     topics = [topic for topic in topics if topic.topic not in unreadable]
     for topic in sorted(topics, key=lambda topic: (topic.type != COMPRESSED_IMAGE, topic.topic)):
         name = _camera_name(topic.topic)
-        if other := next((other for other in images.values() if _is_same(other["topic"], topic.topic)), None):
-            notes.append(f"{topic.topic}: left out, the same camera as {other['topic']}")
+        if other := taken.get(bare := topic.topic.removesuffix("/compressed")):
+            notes.append(f"{topic.topic}: left out, the same camera as {other}")
             continue
+        taken[bare] = topic.topic
         if name in images:
             name = topic.topic.strip("/").replace("/", "_")
         images[name] = {"topic": topic.topic, "type": topic.type, "colour": _colour(topic)}
@@ -150,11 +152,6 @@ def _camera_name(topic: str) -> str:
     while len(parts) > 1 and parts[-1] in NAME_ENDINGS:
         parts.pop()
     return "_".join(parts)
-
-
-def _is_same(topic: str, other: str) -> bool:
-    """Whether two topics differ in the transport alone: `a` and `a/compressed`."""
-    return topic.removesuffix("/compressed") == other.removesuffix("/compressed")
 
 
 def _colour(topic: ImageTopic) -> str:

@@ -32,17 +32,21 @@ from remote_inference.base.paths import distribution_of_wheels
 from remote_inference.learn.environments.belt_arm import EPISODE_LIMIT_S
 from remote_inference.learn.environments.belt_arm.strategies import STRATEGIES, TRAINED
 from remote_inference.tools.demo.console import Display, live_learning, live_progress
-from remote_inference.tools.demo.learn import (
+from remote_inference.tools.demo.results import LATENCIES_MS, Cell, write_learning, write_sweep
+from remote_inference.tools.demo.run import (
     BEGINNER,
     EPISODES_BEFORE,
     LATENCIES_AFTER_MS,
     LEARNING_LATENCY_MS,
+    NAMESPACE,
     Attempt,
+    DemoOptions,
+    Episode,
     after_learning,
+    refuse_second_demo,
+    run_episodes,
     run_learning,
 )
-from remote_inference.tools.demo.results import LATENCIES_MS, Cell, write_learning, write_sweep
-from remote_inference.tools.demo.run import NAMESPACE, DemoOptions, Episode, refuse_second_demo, run_episodes
 from remote_inference.tools.deployment.process_group import ProcessError
 
 # -- The results of a run of the demo: summary.json, report.png and frames.png, drawn from its bag -------

@@ -15,15 +15,15 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress as RichProgress,
+    Progress,
+    ProgressColumn,
     TextColumn,
     TimeElapsedColumn,
 )
 
 from remote_inference.learn.environments.belt_arm.strategies import STRATEGIES
-from remote_inference.tools.demo.learn import Learning, Report
 from remote_inference.tools.demo.results import WINDOW, Sweep, as_lines, as_rows, draw_learning
-from remote_inference.tools.demo.run import DemoOptions, Episode, Progress
+from remote_inference.tools.demo.run import Attempt, DemoOptions, Episode, LearningReport, Report
 from remote_inference.tools.tables import Table, print_table
 
 STATE_STYLES = {
@@ -77,44 +77,37 @@ class Display:
                 self.say(f"  {path}")
 
 
-@contextmanager
-def live_progress(display: Display, options: DemoOptions) -> Iterator[Callable[[Progress], None]]:
-    """Show a run; yield a function that takes its progress."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[picked]}"),
-        TextColumn("{task.fields[state]}"),
-        TimeElapsedColumn(),
-    )
-    done = ""
-    with RichProgress(*columns, console=display.console, disable=not display.is_live) as bar:
-        description = f"{options.strategy}, {options.path_text}"
-        task = bar.add_task(description, total=options.episodes, picked="", state="")
+def _live_line(display: Display, *columns: ProgressColumn) -> Progress:
+    """Return a line with some columns, the cubes picked, the robot's state and the time."""
+    picked, state = TextColumn("{task.fields[picked]}"), TextColumn("{task.fields[state]}")
+    shown = (TextColumn("{task.description}"), *columns, picked, state, TimeElapsedColumn())
+    return Progress(*shown, console=display.console, disable=not display.is_live)
 
-        def report(progress: Progress) -> None:
+
+@contextmanager
+def live_progress(display: Display, options: DemoOptions) -> Iterator[Report]:
+    """Show a run; yield a function that takes its progress."""
+    done = ""
+    with _live_line(display, BarColumn(), MofNCompleteColumn()) as line:
+        description = f"{options.strategy}, {options.path_text}"
+        task = line.add_task(description, total=options.episodes, picked="", state="")
+
+        def report(episodes: Sequence[Episode], state: str) -> None:
             nonlocal done
-            done = _picked(progress.episodes)
-            bar.update(
-                task,
-                completed=len(progress.episodes),
-                picked=done,
-                state=state_text(progress.state),
-            )
+            done = _picked(episodes)
+            line.update(task, completed=len(episodes), picked=done, state=_state_text(state))
 
         yield report
     if not (display.is_live or display.quiet):
         display.say(f"{description}: {done}")
 
 
-def state_text(state: str) -> str:
+def _state_text(state: str) -> str:
     """Return a state's name as rich draws it, as wide as the longest."""
     return f"[{STATE_STYLES.get(state, 'white')}]{state:<12}[/]"
 
 
 def summary_table(summary: Mapping[str, Any]) -> Table:
-    """Return the table at the end of a run."""
     latency = summary["latency_ms"]
     actions = {name: count for name, count in summary["actions_by_source"].items() if count}
     states = ", ".join(f"{entry['state']} {entry['seconds']:.1f} s" for entry in summary["states_visited"])
@@ -132,7 +125,6 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
 
 
 def sweep_table(cells: Sweep) -> Table:
-    """Return success by latency and strategy."""
     strategies = [name for name in STRATEGIES if any(key[0] == name for key in cells)]
     labels = tuple(STRATEGIES[strategy].label for strategy in strategies)
     rows = []
@@ -165,33 +157,24 @@ def _latency_text(latency: Mapping[str, Any]) -> str:
 @contextmanager
 def live_learning(
     display: Display, options: DemoOptions, duration_s: float, folder: Path
-) -> Iterator[Report]:
+) -> Iterator[LearningReport]:
     """Show a run; yield a function that takes its progress, and draws learning.png after each attempt."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        TextColumn("{task.fields[version]}"),
-        TextColumn("{task.fields[picked]}"),
-        TextColumn("{task.fields[state]}"),
-        TimeElapsedColumn(),
-    )
-    with RichProgress(*columns, console=display.console, disable=not display.is_live) as bar:
-        task = bar.add_task(
-            f"learn, {options.latency_ms:g} ms", total=duration_s, version="", picked="", state=""
-        )
+    with _live_line(display, BarColumn(bar_width=20), TextColumn("{task.fields[version]}")) as line:
+        description = f"learn, {options.latency_ms:g} ms"
+        task = line.add_task(description, total=duration_s, version="", picked="", state="")
         drawn = 0
 
-        def report(learning: Learning) -> None:
+        def report(since_s: float, attempts: Sequence[Attempt], version: int | None, state: str) -> None:
             nonlocal drawn
-            bar.update(
+            line.update(
                 task,
-                completed=learning.since_s,
-                version=f"version {learning.version}" if learning.version else "beginner",
-                picked=_picked([attempt.episode for attempt in learning.attempts[-WINDOW:]]),
-                state=state_text(learning.state),
+                completed=since_s,
+                version=f"version {version}" if version else "beginner",
+                picked=_picked([attempt.episode for attempt in attempts[-WINDOW:]]),
+                state=_state_text(state),
             )
-            if len(learning.attempts) > drawn:
-                drawn = len(learning.attempts)
-                draw_learning(options, learning.attempts, time.time() - learning.since_s, folder)
+            if len(attempts) > drawn:
+                drawn = len(attempts)
+                draw_learning(options, attempts, time.time() - since_s, folder)
 
         yield report

@@ -19,10 +19,9 @@ from matplotlib.figure import Figure
 from remote_inference.bags.storage.bag import open_bag
 from remote_inference.bags.timeline.robot_bag import EXECUTED_SUFFIX
 from remote_inference.learn.environments.belt_arm.strategies import STRATEGIES
-from remote_inference.learn.evaluation.reports.statistics import find_wilson_interval
+from remote_inference.learn.evaluation.statistics import find_wilson_interval
 from remote_inference.robot.command import CommandSource
-from remote_inference.tools.demo.learn import Attempt
-from remote_inference.tools.demo.run import NAMESPACE, DemoOptions
+from remote_inference.tools.demo.run import NAMESPACE, Attempt, DemoOptions
 from remote_inference.tools.demo.trainer_log import read_updates
 
 # -- The sweep: success by latency and strategy, with real nodes in real time ----------------------------
@@ -64,7 +63,6 @@ def as_rows(cells: Sweep) -> list[dict[str, Any]]:
 
 
 def write_sweep(cells: Sweep, folder: Path) -> None:
-    """Write sweep.json and sweep.png."""
     text = json.dumps(as_rows(cells), indent=2)
     (folder / "sweep.json").write_text(text + "\n", encoding="utf-8")
     _draw_sweep(cells, folder / "sweep.png")
@@ -248,7 +246,6 @@ def _draw_attempts(axes: Axes, attempts: Sequence[Attempt]) -> None:
 
 
 def as_lines(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the lines of the table at the end of a run."""
     rows = [(f"picked, {name}", _share(*counts)) for name, counts in summary["success"].items()]
     rows += [(f"afterwards, at {name}", _share(*counts)) for name, counts in summary["after"].items()]
     updates = summary["updates"]

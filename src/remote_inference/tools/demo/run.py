@@ -1,12 +1,20 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""One run of the demo: server, arm and robot as processes, a number of episodes, a bag."""
+"""One run of the demo: server, arm and robot as processes, a number of episodes, a bag.
+
+Or the arm goes on picking while a trainer beside it changes the served policy.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -21,7 +29,9 @@ from remote_inference.base.paths import share_path
 from remote_inference.learn.environments.belt_arm import EPISODE_LIMIT_S
 from remote_inference.learn.environments.belt_arm.strategies import STRATEGIES
 from remote_inference.learn.nodes.episode_operator import EpisodeOperator
+from remote_inference.tools.demo.trainer_log import POLICY_FOLDER, read_updates
 from remote_inference.tools.deployment import bringup
+from remote_inference.tools.deployment.bringup import Process
 from remote_inference.tools.deployment.process_group import ProcessGroup
 
 NAMESPACE = "/belt_arm_1"
@@ -33,6 +43,12 @@ LEAVE_S = 3.0  # in which those of an earlier demo may still leave the graph
 STARTUP_TIMEOUT_S = 60.0
 OUTCOME_PERIOD_S = 0.1
 FIRST_SEED = 1_000_000  # seeds below are for training
+# Of the run that learns.
+LEARNING_LATENCY_MS = 600.0
+BEGINNER = "belt_arm_beginner"
+EPISODES_BEFORE = 8
+LATENCIES_AFTER_MS = (0.0, 300.0)
+EPISODES_AFTER = 10
 
 
 @dataclass(frozen=True)
@@ -56,10 +72,6 @@ class DemoOptions:
         return f"{self.latency_ms:g}{jitter} ms{loss}"
 
 
-class DemoError(UserError):
-    """The demo cannot be started; the message says why."""
-
-
 @dataclass(frozen=True)
 class Episode:
     """One attempt. Times are simulated seconds since its start; `success_s` is None after a miss."""
@@ -71,16 +83,11 @@ class Episode:
     elapsed_s: float
 
 
-@dataclass(frozen=True)
-class Progress:
-    """The progress of a run, reported about ten times a second."""
-
-    episodes: tuple[Episode, ...]
-    state: str  # of the robot, or the awaited condition
+Report = Callable[[Sequence[Episode], str], None]  # takes the episodes so far and the robot's state
 
 
 def refuse_second_demo() -> None:
-    """Raise DemoError when nodes of the demo's names are in the graph.
+    """Raise UserError when nodes of the demo's names are in the graph.
 
     The arms of two demos would publish on the same topics and follow the same commands. Raises OperatorError
     when the middleware does not start.
@@ -93,29 +100,25 @@ def refuse_second_demo() -> None:
         client.spin(DISCOVERY_S)
         if client.spin_until(lambda: not found(), LEAVE_S):
             return
-        raise DemoError(
+        raise UserError(
             f"{', '.join(found())} of another demo: running in ROS_DOMAIN_ID {client.domain_id}; end that "
             f"demo, or set another domain for this one, such as ROS_DOMAIN_ID={client.domain_id + 1}"
         )
 
 
-def run_episodes(
-    options: DemoOptions, folder: Path, episodes: list[Episode], report: Callable[[Progress], None]
-) -> None:
+def run_episodes(options: DemoOptions, folder: Path, episodes: list[Episode], report: Report) -> None:
     """Run the demo with its logs, manifest and bag in `folder`.
 
     episodes: receives each episode when it ends, so that the episodes are known even when this raises.
-    Raises ProcessError when a process ends, OperatorError when something does not answer.
+    report: is called about ten times a second. Raises ProcessError when a process ends, OperatorError when
+    something does not answer.
     """
-    report(Progress((), "starting"))
-    with running(options, folder) as (group, operator):
-
-        def show(state: str) -> None:
-            report(Progress(tuple(episodes), state))
-
+    report(episodes, "starting")
+    with running(options, folder) as (_, operator):
         for index in range(options.episodes):
-            episodes.append(run_episode(operator, group, first_seed(options) + index, show))
-            show(_state_name(operator))
+            seed = first_seed(options) + index
+            episodes.append(run_episode(operator, seed, partial(report, episodes)))
+            report(episodes, _state_name(operator))
 
 
 @contextmanager
@@ -154,14 +157,12 @@ def first_seed(options: DemoOptions) -> int:
     return FIRST_SEED + options.seed * 10_000
 
 
-def run_episode(
-    operator: EpisodeOperator, group: ProcessGroup, seed: int, show: Callable[[str], None]
-) -> Episode:
+def run_episode(operator: EpisodeOperator, seed: int, show: Callable[[str], None]) -> Episode:
     """Run one episode. show: takes the robot's state. Raises ProcessError and OperatorError."""
     episode_id = operator.begin_episode(seed)
     while True:
         operator.spin(OUTCOME_PERIOD_S)
-        group.check()
+        operator.watch()
         show(_state_name(operator))
         outcome = operator.outcome()
         if outcome.message:  # the arm stands still, and so does its clock
@@ -188,3 +189,103 @@ def _write_manifest(options: DemoOptions, folder: Path, sections: Mapping[str, A
     path = folder / "manifest.yaml"
     path.write_text(dump_yaml(manifest), encoding="utf-8")
     return path
+
+
+# -- The run that learns ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An episode of a run that learns. begin_s: since the trainer was started, negative before [s]."""
+
+    begin_s: float
+    end_s: float
+    episode: Episode
+
+
+# Takes the time since the trainer was started [s], the attempts, the version that the server serves, None
+# before the first update, and the robot's state.
+LearningReport = Callable[[float, Sequence[Attempt], int | None, str], None]
+
+
+def run_learning(
+    options: DemoOptions, duration_s: float, folder: Path, attempts: list[Attempt], report: LearningReport
+) -> float:
+    """Run episodes with the beginner, then for `duration_s` while it learns; return when that began.
+
+    That is in Unix time [s]. attempts: receives each when it ends. The last policy is in `folder`. Raises
+    ProcessError when a process ends, OperatorError when something does not answer.
+    """
+    with tempfile.TemporaryDirectory(prefix="remote_inference_") as home:
+        socket = Path(home) / "weights.socket"  # a socket's path must be short
+        section = {"weights": {"accept": True, "socket": str(socket)}}
+        with running(options, folder, section) as (group, operator):
+            run = _LearningRun(operator, first_seed(options), folder, attempts, report)
+            for _ in range(EPISODES_BEFORE):
+                run.run_one()
+            run.begin_learning()
+            group.start(_trainer(socket, folder, options))
+            while run.since_s < duration_s:
+                run.run_one()
+            return run.began_s
+
+
+def after_learning(options: DemoOptions, latency_ms: float, folder: Path) -> DemoOptions:
+    """Return the options of a run with the learned policy. Raises UserError when nothing was learned."""
+    policy = (folder / POLICY_FOLDER).absolute()
+    if not policy.is_dir():
+        raise UserError(f"{policy}: there is none: the trainer sent no weights")
+    return DemoOptions(EPISODES_AFTER, latency_ms, options.strategy, options.seed, str(policy), record=False)
+
+
+@dataclass
+class _LearningRun:
+    """Runs one episode after the other and keeps them with their times."""
+
+    _operator: EpisodeOperator
+    _seed: int  # of the first
+    _folder: Path
+    _attempts: list[Attempt]
+    _report: LearningReport
+    _is_learning: bool = False
+
+    def __post_init__(self) -> None:
+        self._start_clock()
+
+    @property
+    def since_s(self) -> float:
+        """Since the trainer was started, or else since the run began."""
+        return time.monotonic() - self._origin_s
+
+    def begin_learning(self) -> None:
+        passed_s, self._is_learning = self.since_s, True
+        self._start_clock()
+        self._attempts[:] = [
+            Attempt(attempt.begin_s - passed_s, attempt.end_s - passed_s, attempt.episode)
+            for attempt in self._attempts
+        ]
+
+    def _start_clock(self) -> None:
+        self.began_s = time.time()  # for the trainer's log, whose times are Unix times
+        self._origin_s = time.monotonic()  # of the same moment: nobody sets this clock while it learns
+
+    def run_one(self) -> None:
+        begin_s = self.since_s
+        episode = run_episode(self._operator, self._seed + len(self._attempts), self._show)
+        self._attempts.append(Attempt(begin_s, self.since_s, episode))
+        self._show("")
+
+    def _show(self, state: str) -> None:
+        updates = read_updates(self._folder)
+        version = updates[-1].version if updates else None
+        since_s = self.since_s if self._is_learning else 0.0
+        self._report(since_s, self._attempts, version, state)
+
+
+def _trainer(socket: Path, folder: Path, options: DemoOptions) -> Process:
+    """Describe the trainer, which is an example and no part of what robots and servers need."""
+    words = [sys.executable, "-m", "belt_arm.trainer"]
+    words += ["--policy", str(share_path("config", "models", BEGINNER)), "--socket", str(socket)]
+    words += ["--out", str(folder), "--seed", str(options.seed)]
+    found = os.pathsep.join([str(share_path("examples")), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return Process("trainer", "trainer", words=words, environment={"PYTHONPATH": found})

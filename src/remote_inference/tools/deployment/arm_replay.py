@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +24,7 @@ from remote_inference.base.policy import Float32Array
 from remote_inference.server.policies.recorded_commands import CONFIG_FILE, ROWS_FILE
 from remote_inference.tools.deployment import bringup
 
+CONTRACT_FILE, MANIFEST_FILE = "robot.contract.yaml", "replay.manifest.yaml"
 SERVER = "replay_server"
 NAMES_S = 0.5  # an endpoint may be known before the name of its node is
 WATCHDOG_NODE = "command_watchdog"
@@ -41,15 +41,7 @@ class ArmReplayError(UserError):
     """An arm cannot be driven with a recording; the message says why."""
 
 
-@dataclass(frozen=True)
-class ReplayFiles:
-    """What server and robot read."""
-
-    contract: Path
-    manifest: Path
-
-
-def write_files(folder: Path, contract: Contract, rows: Float32Array, source: str) -> ReplayFiles:
+def write_files(folder: Path, contract: Contract, rows: Float32Array, source: str) -> None:
     """Write contract, manifest and policy of a replay into a folder.
 
     rows: `[rows, action_dim]`. source: name of the bag. Raises ArmReplayError for a robot that is not
@@ -83,24 +75,24 @@ def write_files(folder: Path, contract: Contract, rows: Float32Array, source: st
         "fps": contract.fps,
     }
     model = {"backend": "remote_inference.server.policies.recorded_commands:load", "path": "."}
-    files = ReplayFiles(folder / "robot.contract.yaml", folder / "replay.manifest.yaml")
-    files.contract.write_text(dump_yaml(changed.model_dump(mode="json", exclude_defaults=True)), "utf-8")
-    files.manifest.write_text(dump_yaml({"model": model}), "utf-8")
+    document = dump_yaml(changed.model_dump(mode="json", exclude_defaults=True))
+    (folder / CONTRACT_FILE).write_text(document, "utf-8")
+    (folder / MANIFEST_FILE).write_text(dump_yaml({"model": model}), "utf-8")
     (folder / CONFIG_FILE).write_text(json.dumps(policy), "utf-8")
     np.save(folder / ROWS_FILE, rows)
-    return files
 
 
-def processes(
-    files: ReplayFiles, *, namespace: str, parameter_files: Sequence[Path] = ()
-) -> list[bringup.Process]:
-    """Describe the processes of a replay: watchdog, server and the robot's node, which waits for `resume`."""
-    namespace = bringup.absolute_namespace(namespace)
+def processes(folder: Path, *, namespace: str, parameter_files: Sequence[Path]) -> list[bringup.Process]:
+    """Describe the processes of a replay: watchdog, server and the robot's node, which waits for `resume`.
+
+    folder: with the files of `write_files`.
+    """
+    namespace, contract = bringup.absolute_namespace(namespace), folder / CONTRACT_FILE
     return [
-        bringup.command_watchdog(files.contract, namespace=namespace),
-        bringup.server(files.manifest, name=SERVER, namespace=namespace),
+        bringup.command_watchdog(contract, namespace=namespace),
+        bringup.server(folder / MANIFEST_FILE, name=SERVER, namespace=namespace),
         bringup.robot(
-            files.contract,
+            contract,
             namespace=namespace,
             servers=[f"{namespace.rstrip('/')}/{SERVER}"],
             parameter_files=parameter_files,

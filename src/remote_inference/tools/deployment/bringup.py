@@ -273,21 +273,6 @@ def robot_processes(
     return processes
 
 
-def demo_processes(*, namespace: str = "/belt_arm_1") -> list[Process]:
-    """Describe the demo: the shipped policy's server, the simulated arm and its robot node, autostarted."""
-    config = share_path("config")
-    return [
-        server(config / "belt_arm.manifest.yaml"),
-        belt_arm(namespace=namespace),
-        robot(
-            config / "belt_arm.contract.yaml",
-            namespace=namespace,
-            parameter_files=[config / "belt_arm.params.yaml"],
-            parameters={"autostart": True},
-        ),
-    ]
-
-
 # -- The processes of simulated robots, and of simulators for trainers -----------------------------------
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -68,8 +67,7 @@ def open_with_own_server(plan: RobotPlan) -> Iterator[EvaluatedRobot]:
         path.write_text(dump_yaml(_write_manifest(manifest, plan)), encoding="utf-8")
         namespace = _new_namespace()
         process = bringup.server(path, namespace=namespace)
-        server = _Server(f"{namespace}/{process.name}", LOAD_S, process)
-        with _running(plan, namespace, server, Path(folder)) as robot:
+        with _running(plan, namespace, Path(folder), f"{namespace}/{process.name}", process) as robot:
             yield robot
 
 
@@ -77,26 +75,22 @@ def open_with_own_server(plan: RobotPlan) -> Iterator[EvaluatedRobot]:
 def open_with_running_server(plan: RobotPlan) -> Iterator[EvaluatedRobot]:
     """Use a server that runs already. See OpenRobot."""
     plan.place.check("server", "the full name of a policy_server's node, such as /policy_server")
-    server = _Server(f"/{plan.place.server.strip('/')}", FIND_S)
+    server = f"/{plan.place.server.strip('/')}"
     with (
         TemporaryDirectory(prefix="evaluated_robot_") as folder,
-        _running(plan, _new_namespace(), server, Path(folder)) as robot,
+        _running(plan, _new_namespace(), Path(folder), server) as robot,
     ):
         yield robot
 
 
-@dataclass(frozen=True)
-class _Server:
-    """name: full, of its node. patience_s: until it accepts robots. process: None where it runs already."""
-
-    name: str
-    patience_s: float
-    process: bringup.Process | None = None
-
-
 @contextmanager
-def _running(plan: RobotPlan, namespace: str, server: _Server, folder: Path) -> Iterator[EvaluatedRobot]:
-    """Start what does not run yet: server, simulator, robot. Yield the robot when it has its session."""
+def _running(
+    plan: RobotPlan, namespace: str, folder: Path, server: str, process: bringup.Process | None = None
+) -> Iterator[EvaluatedRobot]:
+    """Start what does not run yet: server, simulator, robot. Yield the robot when it has its session.
+
+    server: full name of its node. process: None where it runs already.
+    """
     source = plan.evaluation.environment
     with (
         _as_lost(),
@@ -105,20 +99,19 @@ def _running(plan: RobotPlan, namespace: str, server: _Server, folder: Path) -> 
             "evaluation_operator", namespace, SIMULATOR, partial(_watch, group, plan)
         ) as operator,
     ):
-        if server.process is not None:
-            group.start(server.process)
-        spec = _await_policy(operator, server, plan)
+        if process is not None:
+            group.start(process)
+        spec = _await_policy(operator, server, FIND_S if process is None else LOAD_S, plan)
         PolicyView(plan.environment, spec)  # raises EnvError for a policy that does not fit
         task = (plan.evaluation.tasks or plan.environment.tasks)[0]
         contract = folder / "robot.contract.yaml"
         content = write_robot_contract(plan.environment, spec, task)
         contract.write_text(dump_yaml(content), encoding="utf-8")
         group.start(simulated_robot(source.name, contract, namespace=namespace, options=source.options))
-        parameters = _write_parameters(plan)
-        group.start(
-            bringup.robot(contract, namespace=namespace, servers=[server.name], parameters=parameters)
-        )
-        robot = EvaluatedRobot(plan, spec, server.name, operator)
+        given = plan.evaluation.robot.model_dump(exclude_unset=True, exclude={"servers", "autostart"})
+        parameters = {name: value for name, value in given.items() if value != ()} | {"autostart": True}
+        group.start(bringup.robot(contract, namespace=namespace, servers=[server], parameters=parameters))
+        robot = EvaluatedRobot(plan, spec, server, operator)
         operator.wait_for_robot(START_S)
         robot.wait_for_topics(TOPICS_S)
         yield robot
@@ -249,14 +242,14 @@ def _watch(group: ProcessGroup, plan: RobotPlan) -> None:
     plan.check()
 
 
-def _await_policy(operator: EpisodeOperator, server: _Server, plan: RobotPlan) -> PolicySpec:
+def _await_policy(operator: EpisodeOperator, server: str, patience_s: float, plan: RobotPlan) -> PolicySpec:
     """Wait until a server accepts robots; return its policy. Raises OperatorError and PolicyError."""
     statuses: list[ServerStatus] = []
-    subscription = operator.subscribe(ServerStatus, f"{server.name}/status", statuses.append, LATCHED_QOS)
+    subscription = operator.subscribe(ServerStatus, f"{server}/status", statuses.append, LATCHED_QOS)
     try:
-        accepts = f"server {server.name} accepts robots"
+        accepts = f"server {server} accepts robots"
         operator.wait_for(
-            lambda: bool(statuses) and statuses[-1].accepting, accepts, server.patience_s, operator.watch
+            lambda: bool(statuses) and statuses[-1].accepting, accepts, patience_s, operator.watch
         )
     finally:
         operator.node.destroy_subscription(subscription)
@@ -272,9 +265,3 @@ def _write_manifest(manifest: Manifest, plan: RobotPlan) -> dict[str, Any]:
     evaluation = plan.evaluation
     path = {"latency_ms": plan.latency_ms, "jitter_ms": evaluation.jitter_ms, "loss": evaluation.loss}
     return {**content, **{f"inject_{key}": value for key, value in path.items()}}
-
-
-def _write_parameters(plan: RobotPlan) -> dict[str, Any]:
-    """Return the parameters of the robot's node that the document gives."""
-    given = plan.evaluation.robot.model_dump(exclude_unset=True, exclude={"servers", "autostart"})
-    return {**{name: value for name, value in given.items() if value != ()}, "autostart": True}

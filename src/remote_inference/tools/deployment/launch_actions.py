@@ -43,7 +43,6 @@ def contract_argument() -> DeclareLaunchArgument:
 def argument(
     name: str, default: str, description: str, choices: Sequence[str] | None = None
 ) -> DeclareLaunchArgument:
-    """Declare an argument."""
     more = {"choices": list(choices)} if choices else {}
     return DeclareLaunchArgument(name, default_value=default, description=description, **more)
 

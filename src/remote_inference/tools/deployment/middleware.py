@@ -24,7 +24,6 @@ class MiddlewareError(UserError):
 
 
 def installed_middlewares() -> list[str]:
-    """Return the middlewares that this machine has."""
     share_path()  # where the wheels lie, nobody has set AMENT_PREFIX_PATH
     return sorted(set(get_resources("rmw_typesupport")) - {"rmw_implementation"})
 
@@ -56,10 +55,9 @@ class Installation:
 
 def find_installation(variables: Mapping[str, str]) -> Installation:
     """Return the ROS 2 that processes with these environment variables run on."""
-    if distribution := variables.get("ROS_DISTRO", ""):  # set where ROS 2 is sourced
-        return Installation(tuple(installed_middlewares()), distribution)
-    distribution = distribution_of_wheels()
-    return Installation(tuple(installed_middlewares()), distribution, is_wheels=bool(distribution))
+    sourced = variables.get("ROS_DISTRO", "")
+    wheels = "" if sourced else distribution_of_wheels()
+    return Installation(tuple(installed_middlewares()), sourced or wheels, is_wheels=bool(wheels))
 
 
 def describe_missing(rmw: str, installed: Sequence[str]) -> str:

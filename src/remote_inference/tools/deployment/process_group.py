@@ -12,7 +12,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 from typing_extensions import Self
@@ -70,9 +69,7 @@ class ProcessGroup:
             self._old_handlers[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._suspend)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         _ignore_signals()
         try:
             self.stop()

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -63,7 +63,9 @@ def named_servers(servers: Sequence[str], files: Sequence[str | Path]) -> tuple[
     """
     if servers:
         return tuple(servers)
-    found = [name for path in files for name in _servers_in(read_yaml(path))]
+    sections = [own for path in files for _, own in find_sections(read_yaml(path)) if isinstance(own, dict)]
+    lists = [own["servers"] for own in sections if isinstance(own.get("servers"), list)]
+    found = [name for named in lists for name in named]
     return tuple(dict.fromkeys(found)) or tuple(RobotConfig().servers)
 
 
@@ -137,10 +139,3 @@ def ros2_bag_command(
         *("--custom-data", *(f"{key}={value}" for key, value in custom_data.items())),
         *("--topics", *topics),
     ]
-
-
-def _servers_in(content: Any) -> Iterator[str]:
-    if isinstance(content, dict):
-        for key, value in content.items():
-            own = value.get("servers") if key == PARAMETERS_KEY and isinstance(value, dict) else None
-            yield from own if isinstance(own, list) else _servers_in(value)

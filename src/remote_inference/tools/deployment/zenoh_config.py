@@ -19,9 +19,7 @@ OVERRIDE_VARIABLE = "ZENOH_CONFIG_OVERRIDE"
 # Of a server's session, JSON5 by key. It answers many robots at once over one link, and on a busy machine
 # Zenoh's sending thread runs some milliseconds late: chunks that the queue cannot take wait for it.
 SERVER_SETTINGS = {"transport/link/tx/queue/congestion_control/drop/wait_before_drop": "20000"}  # us
-SCOUTING_GROUP = (
-    "224.0.0.224"  # where peers of one host ask for each other, at the port before their router's
-)
+SCOUTING_GROUP = "224.0.0.224"  # where peers of one host ask for each other, one port below their router's
 PROTOCOLS = ("tcp", "tls", "quic", "udp", "ws")
 EXPECTED = f"PROTOCOL/HOST:PORT with a protocol of {', '.join(PROTOCOLS)}, for example tls/host:7447"
 
@@ -42,14 +40,6 @@ class Endpoint:
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.protocol}/{host}:{self.port}" + (f"#{self.options}" if self.options else "")
-
-    @property
-    def is_on_this_host(self) -> bool:
-        """Whether the host is a name or address of the loopback interface."""
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
 
 
 def parse_endpoint(text: str, source: str) -> Endpoint:
@@ -97,9 +87,13 @@ def router_settings(router: Endpoint) -> dict[str, str]:
     Across hosts a node is the router's client: peers talk to each other directly, and listen on the loopback
     interface only, where no other host reaches them.
     """
-    mode = "peer" if router.is_on_this_host else "client"
+    try:
+        is_on_this_host = ipaddress.ip_address(router.host).is_loopback
+    except ValueError:
+        is_on_this_host = router.host == "localhost"
+    mode = "peer" if is_on_this_host else "client"
     settings = {"mode": json.dumps(mode), "connect/endpoints": json.dumps([str(router)])}
-    if router.is_on_this_host:  # the nodes of each router keep to themselves
+    if is_on_this_host:  # the nodes of each router keep to themselves
         settings["scouting/multicast/address"] = json.dumps(f"{SCOUTING_GROUP}:{router.port - 1}")
     return settings
 

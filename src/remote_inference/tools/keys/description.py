@@ -26,11 +26,6 @@ from remote_inference.base.documents.yaml_text import dump_yaml
 NEW, OLD = ".new", ".old"  # suffixes of hidden folders beside the folder that is replaced
 
 
-def write_file(path: Path, content: bytes, mode: int) -> None:
-    """Write a temporary file, then move it to `path`. Raises OSError; the previous file then stays."""
-    write_files({path: (content, mode)})
-
-
 def write_files(files: Mapping[Path, tuple[bytes, int]]) -> None:
     """Write temporary files (content and mode), and move them into place once all are written.
 
@@ -61,8 +56,7 @@ def write_folder(folder: Path, files: Mapping[str, tuple[bytes, int]]) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
-        for name, (content, mode) in files.items():
-            write_file(temporary / name, content, mode)
+        write_files({temporary / name: file for name, file in files.items()})
         temporary.rename(folder)
     except BaseException:
         shutil.rmtree(temporary)
@@ -211,7 +205,7 @@ def load_fleet(folder: Path) -> Fleet:
 def save_fleet(folder: Path, fleet: Fleet) -> None:
     """Write a fleet's description completely or not at all. Raises OSError."""
     text = HEADER + dump_yaml(fleet.model_dump())
-    write_file(folder / FILE_NAME, text.encode(), 0o644)
+    write_files({folder / FILE_NAME: (text.encode(), 0o644)})
 
 
 def with_member(fleet: Fleet, role: str, name: str, details: dict[str, Any], source: str) -> Fleet:

@@ -49,7 +49,6 @@ class Standing:
     text: str  # for people
 
     def to_json(self) -> dict[str, str]:
-        """Return it ready for JSON."""
         return {name: value for name, value in asdict(self).items() if name != "text"}
 
 
@@ -130,14 +129,8 @@ def render_all(folder: Path) -> list[Standing]:
         else:
             configurations[place / ROUTER_FILE] = machine_router(router_base, fleet, name)
             configurations[place / SESSION_FILE] = session(session_base, fleet, name)
-    write_files(
-        {
-            path: (json.dumps(configuration, indent=2).encode(), 0o644)
-            for path, configuration in configurations.items()
-        }
-    )
-    members = [_standing(folder, role, name) for role, name in fleet.members()]
-    return [_standing_of(folder / "authority" / ca.CERTIFICATE_FILE, "authority", ""), *members]
+    write_files({path: (json.dumps(one, indent=2).encode(), 0o644) for path, one in configurations.items()})
+    return [_standing(folder, role, name) for role, name in (("authority", ""), *fleet.members())]
 
 
 def _load(folder: Path) -> Fleet:
@@ -159,11 +152,9 @@ def _issue(folder: Path, fleet: Fleet, name: str) -> dict[str, tuple[bytes, int]
 
 
 def _standing(folder: Path, role: str, name: str) -> Standing:
-    return _standing_of(_member(folder, name) / CERTIFICATE_FILE, role, name)
-
-
-def _standing_of(certificate: Path, role: str, name: str) -> Standing:
-    until = ca.valid_until(ca.read_certificate(certificate))
+    """Return how a member's certificate stands, without a name the authority's."""
+    path = _member(folder, name) / CERTIFICATE_FILE if name else folder / "authority" / ca.CERTIFICATE_FILE
+    until = ca.valid_until(ca.read_certificate(path))
     left = until - _now()
     state, remark = "valid", ""
     if left.total_seconds() <= 0:

@@ -43,17 +43,12 @@ class Thinned(Generic[T]):
         self.every = 1  # one of so many is kept
         self.offered = 0
 
-    @property
     def takes_next(self) -> bool:
-        return self.offered % self.every == 0
-
-    def skip(self) -> None:
-        """Offer an item that would not be kept."""
+        """Count the next item; return whether it is kept, and to be added."""
         self.offered += 1
+        return (self.offered - 1) % self.every == 0
 
     def add(self, item: T, weight: int = 1) -> None:
-        """Offer an item that `takes_next` has promised to keep."""
-        self.offered += 1
         self.items.append(item)
         self._weights.append(weight)
         self._total += weight
@@ -89,8 +84,7 @@ class Thumbnails:
         return self._shots.items
 
     def add(self, request: Request, pictures: Sequence[Any]) -> None:
-        if not self._shots.takes_next:
-            self._shots.skip()
+        if not self._shots.takes_next():
             return
         jpegs = tuple(map(make_thumbnail, pictures))
         self.unreadable += jpegs.count(None)
@@ -199,8 +193,7 @@ class CameraPictures:
                 continue
             self._shown[topic] = at_ns
             kept = self._kept[self._cameras[topic]]
-            if not kept.takes_next:
-                kept.skip()
+            if not kept.takes_next():
                 continue
             message = self._bag.decode(topic, at_ns, cdr)
             jpeg = make_thumbnail(message)
@@ -274,8 +267,7 @@ class PageReader:
         at_ns = self._bag.start_ns + round(command.t_s * 1e9)
         # Also when the tick is skipped: it forgets.
         newest = {topic: one.at(at_ns) for topic, one in self._newest.items()}
-        if not self.ticks.takes_next:
-            self.ticks.skip()
+        if not self.ticks.takes_next():
             return
         records = {topic: self._record(topic, *found) for topic, found in newest.items() if found}
         self.ticks.add(PageTick(command, records))

@@ -217,7 +217,7 @@ class CommandSink(Document):
                     f"{'fields' if place < len(self.fields) else 'constant'}: found {path.text} and "
                     f"{twice[0]}, expected one value for each field"
                 )
-        if slices := [path for path in (*self.fields, *self.constant) if parse_field_path(path).slice]:
+        if slices := [path.text for path in paths if path.slice]:
             raise ValueError(f"fields: found the slice {slices[0]!r}, expected one field for each value")
         return self
 

@@ -14,17 +14,6 @@ from remote_inference.base.wire.arrays import WireError
 from remote_inference.base.wire.commands.fields import FieldCommandReader, FieldWriter
 from remote_inference.base.wire.commands.writer import CommandReader, CommandWriter
 
-__all__ = [
-    "READERS",
-    "WRITERS",
-    "CommandReader",
-    "CommandWriter",
-    "make_command_reader",
-    "make_command_writer",
-    "make_command_writers",
-    "make_sink_reader",
-]
-
 # By message type: of the interfaces in `base.contract.commands.sink` that name no class of their own.
 WRITERS = Registry[type[CommandWriter]]("command writer")
 WRITERS.add("std_msgs/msg/Float64MultiArray", f"{__name__}.trajectory:ArrayWriter")

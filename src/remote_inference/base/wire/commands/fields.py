@@ -22,8 +22,13 @@ from remote_inference.base.wire.arrays import WireError
 from remote_inference.base.wire.commands.writer import CommandReader, CommandWriter
 from remote_inference.base.wire.message_types import command_class, message_class
 from remote_inference.base.wire.sensors.content_time import is_stamped
-from remote_inference.base.wire.sensors.field_types import NUMBERS, find_type, item_type, message_type
-from remote_inference.base.wire.sensors.fields import FieldReader
+from remote_inference.base.wire.sensors.fields import (
+    NUMBERS,
+    FieldReader,
+    find_type,
+    item_type,
+    message_type,
+)
 
 FLOATS = ("float", "double")
 LARGEST_FLOAT = float(np.finfo(np.float32).max)

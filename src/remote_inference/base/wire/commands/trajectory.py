@@ -18,7 +18,7 @@ from remote_inference.base.contract.action_kinds import ACTION_KINDS, Kind
 from remote_inference.base.contract.state_source import StateSource
 from remote_inference.base.wire.arrays import float64_field
 from remote_inference.base.wire.commands.writer import CommandReader, CommandWriter
-from remote_inference.base.wire.sensors import JointReader
+from remote_inference.base.wire.sensors.joint_merge import JointReader
 
 # -- Commands as sensor_msgs/JointState ------------------------------------------------------------------
 

@@ -3,11 +3,6 @@
 """Reads the robot's sensor messages as the contract says: its state as numbers, images ready to be sent."""
 
 from remote_inference.base.contract.state_source import MESSAGE_READERS
-from remote_inference.base.wire.arrays import SensorError
-from remote_inference.base.wire.sensors.cameras import CameraReader
-from remote_inference.base.wire.sensors.joint_merge import JointReader
-
-__all__ = ["CameraReader", "JointReader", "SensorError"]
 
 MESSAGE_READERS.add("control_msgs/msg/DynamicJointState", f"{__name__}.state_readers:read_dynamic_joints")
 MESSAGE_READERS.add(

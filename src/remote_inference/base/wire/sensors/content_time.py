@@ -22,17 +22,13 @@ def is_stamped(kind: Any) -> bool:
 
 def stamp_reader(kind: Any) -> Callable[[Any], int]:
     """Return a function that reads the stamp of a class's messages [ns]: 0 without a header."""
-    return stamp_ns if is_stamped(kind) else _no_stamp
+    return stamp_ns if is_stamped(kind) else lambda _: 0
 
 
 def stamp_ns(message: Any) -> int:
     """Return a message's stamp [ns]."""
     stamp = message.header.stamp
     return int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
-
-
-def _no_stamp(_: Any) -> int:
-    return 0
 
 
 GAP_NS = 300_000_000  # after this time without an arrival, messages may have been waiting ...

@@ -50,13 +50,9 @@ class JointReader:
             raise self._error(odd)
         return values
 
-    def find_missing(self, names: Sequence[str]) -> list[str]:
-        """Return the source's joints that a message with these names does not have."""
-        return [name for name in self._source.joints if name not in names]
-
     def _locate(self, names: Sequence[str]) -> NDArray[np.intp]:
         positions = {name: position for position, name in enumerate(names)}
-        if missing := self.find_missing(names):
+        if missing := [name for name in self._source.joints if name not in positions]:
             raise self._error(f"found no {', '.join(missing)} among {', '.join(names) or 'no names'}")
         return np.array([positions[name] for name in self._source.joints], np.intp)
 

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remote_inference.learn.environment import (
-    ActionSpec,
     EnvironmentObservation,
     EnvironmentSpec,
     Feature,
@@ -96,7 +95,7 @@ FEATURES = _features()
 SPEC = EnvironmentSpec(
     name="belt_arm",
     control_rate_hz=CONTROL_HZ,
-    actions=ActionSpec("position", JOINT_NAMES, LIMITS.lower, LIMITS.upper, LIMITS.max_velocity),
+    actions=LIMITS,
     state_names=JOINT_NAMES,
     features={name: feature for name, (feature, _) in FEATURES.items()},
     tasks=(TASK,),

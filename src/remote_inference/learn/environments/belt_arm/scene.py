@@ -15,7 +15,6 @@ import os
 import subprocess
 import sys
 import weakref
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ import mujoco
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from remote_inference.learn.environment import ActionSpec
 from remote_inference.learn.environments.belt_arm import kinematics
 
 # -- Off-screen rendering of a MuJoCo model without a display, on EGL or else OSMesa ---------------------
@@ -190,18 +190,10 @@ _ARM_JOINTS = JOINT_NAMES[:5]
 _FINGERS = ("left_finger", "right_finger")
 
 
-@dataclass(frozen=True)
-class JointLimits:
-    """Bounds per joint in the order of `names`; radians and rad/s, metres and m/s for the gripper."""
-
-    names: tuple[str, ...]
-    lower: tuple[float, ...]
-    upper: tuple[float, ...]
-    max_velocity: tuple[float, ...]
-
-
-LIMITS = JointLimits(
-    names=JOINT_NAMES,
+# Radians and rad/s, metres and m/s for the gripper.
+LIMITS = ActionSpec(
+    "position",
+    JOINT_NAMES,
     lower=(-1.6, -1.6, -0.2, -1.0, -1.6, 0.0),
     upper=(1.6, 1.6, 3.0, 3.0, 1.6, GRIPPER_OPEN_M),
     max_velocity=(3.6, 3.6, 5.4, 3.6, 3.6, 0.42),

@@ -64,15 +64,9 @@ class PolicyAnswer:
     session_wait_s: float = 0.0
 
 
-@dataclass(frozen=True)
-class EpisodePolicy:
-    """A policy in one episode. One thread asks it.
-
-    answer: returns the chunk for an observation, after so many control ticks of the episode. Raises
-    PolicyError, or ServerLostError.
-    """
-
-    answer: Callable[[PolicyObservation, int], PolicyAnswer]
+# A policy in one episode, for one thread: returns the chunk for an observation, after so many control ticks
+# of the episode. Raises PolicyError, or ServerLostError.
+EpisodePolicy = Callable[[PolicyObservation, int], PolicyAnswer]
 
 
 class EvaluatedPolicy(Protocol):
@@ -94,7 +88,7 @@ class EvaluatedPolicy(Protocol):
 OpenPolicy = Callable[[PolicyPlace, EnvironmentSpec, int], EvaluatedPolicy]
 
 POLICIES = Registry[OpenPolicy]("kind of policy")
-POLICIES.add("manifest", f"{__package__}.local_policy:open_manifest")
-POLICIES.add("random", f"{__package__}.scripted_policies:open_random")
-POLICIES.add("trajectory", f"{__package__}.scripted_policies:open_trajectory")
+POLICIES.add("manifest", f"{__package__}.local_policies:open_manifest")
+POLICIES.add("random", f"{__package__}.local_policies:open_random")
+POLICIES.add("trajectory", f"{__package__}.local_policies:open_trajectory")
 POLICIES.add("server", "remote_inference.learn.nodes.evaluated_server:open_server")

@@ -13,13 +13,7 @@ import numpy as np
 import torch
 from lerobot.policies.rtc import RTCProcessor
 
-from remote_inference.base.policy import (
-    Float32Array,
-    PastStep,
-    PolicyError,
-    PolicyObservation,
-    PolicySpec,
-)
+from remote_inference.base.policy import Float32Array, PastStep, PolicyError, PolicyObservation, PolicySpec
 from remote_inference.server.policies.file_content import one_line
 from remote_inference.server.policies.lerobot.processors import (
     LeRobotInput,
@@ -126,7 +120,7 @@ class LeRobotPolicy:
             self._warm_up()
 
     def make_processors(self) -> LeRobotProcessors:
-        return self._pairs.make_processors(self.spec.chunk_size if self.spec.supports_rtc else 0)
+        return LeRobotProcessors(self._pairs, self.spec.chunk_size if self.spec.supports_rtc else 0)
 
     def predict(self, batch: Sequence[LeRobotInput]) -> list[Float32Array]:
         """Return one chunk `[chunk_size, action_dim]` per input, as the network gives it.
@@ -214,7 +208,6 @@ class LeRobotPolicy:
         self._network.reset()
 
     def _make_observation(self) -> PolicyObservation:
-        """Return an observation of zeros."""
         state = np.zeros(len(self.spec.state_names), np.float32)
         images = {feature: np.zeros(shape, np.uint8) for feature, shape in self.spec.image_shapes.items()}
         past = [PastStep(state, images)] * (self.spec.observation_steps - 1)

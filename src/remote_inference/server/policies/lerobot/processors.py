@@ -134,10 +134,6 @@ class ProcessorFactory:
         )
         self._post = _Blueprint(checkpoint.post, {"device_processor": {"device": "cpu"}})
 
-    def make_processors(self, rtc_rows: int) -> LeRobotProcessors:
-        """Return the processors of a session; rtc_rows: most rows of a prefix that are continued, 0: none."""
-        return LeRobotProcessors(self, rtc_rows)
-
     @property
     def makes_absolute(self) -> bool:
         """Whether the actions that leave the processors are a model's differences, added to the state."""

@@ -23,11 +23,7 @@ from safetensors.torch import load as load_tensors, save as save_tensors
 
 from remote_inference.base.documents.document import Document, parse_document, parse_json
 from remote_inference.base.fingerprint import make_fingerprint
-from remote_inference.base.policy import (
-    Float32Array,
-    PolicyError,
-    ServingMode,
-)
+from remote_inference.base.policy import Float32Array, PolicyError, ServingMode
 from remote_inference.server.manifest.manifest import ModelSource
 from remote_inference.server.policies.file_content import Content, explain_damage, read_file
 from remote_inference.server.policies.networks.chunk_network import (

@@ -158,11 +158,10 @@ def _describe(model: onnx.ModelProto, path: Path) -> OnnxDescription:
     if not model.HasField("graph"):
         raise PolicyError(f"{path}: graph: missing, expected the graph of an ONNX file")
     texts = [entry.value for entry in model.metadata_props if entry.key == METADATA_KEY]
-    place = f"{path}: metadata_props"
+    source = f"{path}: metadata_props: {METADATA_KEY}"
     if len(texts) != 1:
         keys = ", ".join(entry.key for entry in model.metadata_props) or "no keys"
-        raise PolicyError(f"{place}: {METADATA_KEY}: found {keys}, expected this key, once")
-    source = f"{place}: {METADATA_KEY}"
+        raise PolicyError(f"{source}: found {keys}, expected this key, once")
     return parse_document(parse_json(texts[0], source), OnnxDescription, source)
 
 

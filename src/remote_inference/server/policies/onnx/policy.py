@@ -18,13 +18,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from remote_inference.base.fingerprint import make_fingerprint
-from remote_inference.base.policy import (
-    Continuation,
-    DeviceError,
-    DeviceLostError,
-    Float32Array,
-    PolicyError,
-)
+from remote_inference.base.policy import Continuation, DeviceError, DeviceLostError, Float32Array, PolicyError
 from remote_inference.server.manifest.manifest import ModelSource
 from remote_inference.server.policies.file_content import one_line
 from remote_inference.server.policies.onnx.file import (

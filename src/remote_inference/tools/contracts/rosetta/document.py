@@ -48,17 +48,19 @@ def check_select(message_type: str, select: Sequence[str] | None, decoder: str |
         return
     if message_type in SCALARS and len(select) > 1:
         raise ValueError(f"select: found {len(select)} names, expected one: {message_type} is one number")
-    index = 0
+    parse_select(message_type, select)
+
+
+def parse_select(message_type: str, select: Sequence[str]) -> list[str]:
+    """Return the path of the field of each number. Raises ValueError, with the key, for one without."""
+    parse, index = _PARSERS.get(message_type, _path), 0
+    paths = []
     try:
         for index, text in enumerate(select):
-            parse_of(message_type)(index, text)
+            paths.append(parse(index, text))
     except ValueError as error:
         raise ValueError(f"select.{index}: {error}") from None
-
-
-def parse_of(message_type: str) -> Callable[[int, str], str]:
-    """Return what makes a field's path of a name in `select` and its place there. It raises ValueError."""
-    return _PARSERS.get(message_type, _path)
+    return paths
 
 
 def has_paths(message_type: str, select: Sequence[str] | None) -> bool:
@@ -66,8 +68,7 @@ def has_paths(message_type: str, select: Sequence[str] | None) -> bool:
     if message_type in BY_NAME or not (select or message_type in WITHOUT_SELECT):
         return False
     try:
-        for index, text in enumerate(select or ()):
-            parse_of(message_type)(index, text)
+        parse_select(message_type, select or ())
     except ValueError:
         return False
     return True

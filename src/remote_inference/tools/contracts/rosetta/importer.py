@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from remote_inference.base.contract.commands.sink import TAKEOVER_INTERFACES
-from remote_inference.base.contract.generated import GeneratedContract, unknown_state_topic
+from remote_inference.base.contract.generated import UNKNOWN_STATE_TOPIC, GeneratedContract
 from remote_inference.base.contract.image_source import COMPRESSED_IMAGE, IMAGE
 from remote_inference.base.contract.state_source import JOINT_STATE
 from remote_inference.base.documents.document import mark
@@ -27,7 +27,7 @@ from remote_inference.tools.contracts.rosetta.document import (
     Source,
     TeleopInput,
     has_paths,
-    parse_of,
+    parse_select,
     read_rosetta,
     split_joint,
 )
@@ -106,8 +106,7 @@ def _joints(entry: Entry[Source], in_data_set: Sequence[str], names: Names) -> l
 
 def _numbers(entry: Entry[Source], in_data_set: Sequence[str], names: Names) -> list[Item]:
     own = [names.choose(name, entry) for name in in_data_set]
-    parse = parse_of(entry.source.channel.type)
-    fields = [parse(index, text) for index, text in enumerate(entry.source.select or [""])]
+    fields = parse_select(entry.source.channel.type, entry.source.select or [""])
     item = {**_head(entry), "fields": fields} | ({} if own == fields else {"names": own})
     return [item | scale(entry.source, own)]
 
@@ -205,7 +204,7 @@ def _measured(state: Sequence[dict[str, Any]], actions: Sequence[Action], losses
     if set(positions) <= known:
         return {}
     names = mark(f"a list with a joint for each position action: {', '.join(positions)}")
-    source = {"topic": unknown_state_topic(), "type": JOINT_STATE, "field": "position", "names": names}
+    source = {"topic": UNKNOWN_STATE_TOPIC, "type": JOINT_STATE, "field": "position", "names": names}
     return {"measured": source}
 
 

@@ -36,14 +36,13 @@ from remote_inference.tools.contracts.rosetta.document import (
     Entry,
     Rosetta,
     Source,
-    parse_of,
+    parse_select,
     prefixes_by_topic,
     split_joint,
 )
 
 NOTE_WIDTH = 108  # characters of a line
 PER_RADIAN = math.degrees(1.0)
-KINDS = ("continuous",)  # of numbers that a contract can hold without a word
 
 
 @dataclass
@@ -58,7 +57,7 @@ class Losses:
     def note(self, entry: Entry[Any]) -> None:
         """Note what is lost of every source: its kind, its decoder, an alignment other than hold."""
         source = entry.source
-        if source.kind not in KINDS:
+        if source.kind != "continuous":
             self.add(f"{entry.place}.kind", f"{source.kind} is left out, a contract has plain numbers")
         if source.channel.decoder:
             self.add(
@@ -198,32 +197,25 @@ class Action:
     is_linear: bool = False
 
 
-@dataclass(frozen=True)
-class Command:
-    """What a controller takes: the message's part of its section, and the actions."""
-
-    content: dict[str, Any]
-    actions: list[Action]
+Command = tuple[dict[str, Any], list[Action]]  # the message's part of a controller's section, the actions
 
 
 def _joints(entry: Actions, in_data_set: Sequence[str], names: Names) -> Command:
     is_trajectory = entry.source.channel.type == TRAJECTORY
-    kinds: list[str] = []
-    actions = []
+    actions: list[Action] = []
     for index, text in enumerate(entry.source.select or ()):
         where = f"{entry.place}.select.{index}"
         if text.startswith("acceleration"):
             raise names.rosetta.fail(where, f"found {text!r}, expected position.NAME")
         kind, joint = split_joint(text, POINT_FIELDS if is_trajectory else JOINT_FIELDS)
-        kinds.append(kind)
         if is_trajectory and kind != "position":
             words = "expected position.NAME: a trajectory is one of positions"
             raise names.rosetta.fail(where, f"found {text!r}, {words}")
-        if kind != kinds[0]:
-            words = f"expected {kinds[0]}.NAME as before: a controller takes actions of one kind"
+        if actions and kind != actions[0].kind:
+            words = f"expected {actions[0].kind}.NAME as before: a controller takes actions of one kind"
             raise names.rosetta.fail(where, f"found {text!r}, {words}")
         actions.append(Action(names.claim(joint, in_data_set[index], entry.place), kind, entry))
-    return Command({"names": [action.name for action in actions]}, actions)
+    return {"names": [action.name for action in actions]}, actions
 
 
 def _array(entry: Actions, in_data_set: Sequence[str], names: Names) -> Command:
@@ -244,19 +236,20 @@ def _array(entry: Actions, in_data_set: Sequence[str], names: Names) -> Command:
             f"found {' and '.join(sorted(kind or 'other words' for kind in kinds))}, expected one of "
             "them: a controller takes actions of one kind",
         )
-    return Command({"names": [action.name for action in actions]}, actions)
+    return {"names": [action.name for action in actions]}, actions
 
 
 def _fields(entry: Actions, in_data_set: Sequence[str], names: Names) -> Command:
-    parse = parse_of(entry.source.channel.type)
+    select = entry.source.select or [""]
     kind = "velocity" if entry.source.channel.type in TWISTS else ""
     fields: dict[str, str] = {}
     actions = []
-    for index, (text, called) in enumerate(zip(entry.source.select or [""], in_data_set, strict=True)):
+    paths = parse_select(entry.source.channel.type, select)
+    for path, text, called in zip(paths, select, in_data_set, strict=True):
         name = names.choose(called, entry)
-        fields[parse(index, text)] = name
+        fields[path] = name
         actions.append(Action(name, kind, entry, bool(kind) and LINEAR in text.split(".")))
-    return Command({"fields": fields}, actions)
+    return {"fields": fields}, actions
 
 
 def _marked(entry: Actions, in_data_set: Sequence[str], names: Names) -> Command:
@@ -267,7 +260,7 @@ def _marked(entry: Actions, in_data_set: Sequence[str], names: Names) -> Command
     wanted = mark(
         f"a mapping with a field of {channel.type} for each of {', '.join(own)}, as {who} fills them"
     )
-    return Command({"fields": wanted}, [Action(name, "", entry) for name in own])
+    return {"fields": wanted}, [Action(name, "", entry) for name in own]
 
 
 _BY_TYPE: dict[str, Callable[[Actions, Sequence[str], Names], Command]] = {
@@ -289,13 +282,14 @@ def suggest_actions(
         _note(entry, losses)
         channel = entry.source.channel
         translate = _marked if channel.encoder else _BY_TYPE.get(channel.type, _marked)
-        command = translate(entry, in_data_set, names)
-        sinks.append({"topic": channel.topic, "type": channel.type, **command.content})
-        actions += command.actions
+        content, own = translate(entry, in_data_set, names)
+        sinks.append({"topic": channel.topic, "type": channel.type, **content})
+        actions += own
         for is_angular in (True, False):
-            group = [action.name for action in command.actions if _is_angular(action) == is_angular]
+            group = [action.name for action in own if _is_angular(action) == is_angular]
             scales += scale(entry.source, group, is_angular).get("scale", []) if group else []
-    kind = _main_kind(actions)
+    kinds = dict.fromkeys(action.kind for action in actions if action.kind)
+    kind = "position" if "position" in kinds else next(iter(kinds), "")  # of the section; others say theirs
     section = {
         "kind": kind or UNKNOWN_KIND,
         "names": [action.name for action in actions],
@@ -317,12 +311,6 @@ def _note(entry: Actions, losses: Losses) -> None:
 
 def _is_angular(action: Action) -> bool:
     return action.kind != "effort" and not action.is_linear
-
-
-def _main_kind(actions: Sequence[Action]) -> str:
-    """Return the kind of the section: positions', where there are any; empty if no kind is known."""
-    kinds = dict.fromkeys(action.kind for action in actions if action.kind)
-    return "position" if "position" in kinds else next(iter(kinds), "")
 
 
 def _limit(rosetta: Rosetta, action: Action, main_kind: str) -> dict[str, Any]:

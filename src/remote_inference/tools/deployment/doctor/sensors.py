@@ -157,11 +157,8 @@ def _judge_stale(subject: str, facts: TopicFacts, lost: frozenset[str]) -> Findi
         return Finding(Level.ERROR, subject, f"{stale}: no publisher", "fresh ones", START_DRIVER)
     who = f"from {', '.join(facts.publishers)}"
     if len(facts.types) > 1:
-        found, advice = (
-            f"{stale}: known as {', '.join(facts.types)}",
-            "mend the contract's type, or the driver",
-        )
-        return Finding(Level.ERROR, subject, found, "one type", advice)
+        found = f"{stale}: known as {', '.join(facts.types)}"
+        return Finding(Level.ERROR, subject, found, "one type", "mend the contract's type, or the driver")
     if not facts.rate_hz > 0.0:
         return Finding(Level.ERROR, subject, f"{stale}: none {who}", "fresh ones", LOOK_AT_DRIVER)
     if apart := sorted(lost.intersection(facts.publishers)):  # the node finds them no more, and this one does

@@ -106,7 +106,6 @@ class BackEndReport:
 
     @property
     def state(self) -> str:
-        """What a person should know."""
         if self.problem:
             return f"refused, {self.problem}"
         if self.missing:
@@ -116,7 +115,6 @@ class BackEndReport:
         return f"ready, but its import prints {self.prints!r}" if self.prints else "ready"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report ready for JSON."""
         return {**asdict(self), "state": self.state}
 
 
@@ -132,14 +130,15 @@ def try_back_ends(
 
     deadline_s: of each import.
     """
-    names = [report.name for report in reports if report.is_complete]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        outcomes = dict(zip(names, pool.map(partial(_try_import, deadline_s=deadline_s), names), strict=True))
-    tried = []
-    for report in reports:
-        failure, prints = outcomes.get(report.name, ("", "")) if report.is_complete else ("", "")
-        tried.append(replace(report, failure=failure, prints=prints))
-    return tried
+        return list(pool.map(partial(_try, deadline_s=deadline_s), reports))
+
+
+def _try(report: BackEndReport, deadline_s: float) -> BackEndReport:
+    if not report.is_complete:
+        return report
+    failure, prints = _try_import(report.name, deadline_s)
+    return replace(report, failure=failure, prints=prints)
 
 
 def _report_built_in(name: str) -> BackEndReport:

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference.base.admission import ServerTerms, judge, make_offer
+from remote_inference.base.admission import judge, make_offer
 from remote_inference.base.contract.contract import Contract, find_name_clash, load_contract
 from remote_inference.base.documents.document import DocumentError, read_yaml
 from remote_inference.base.policy import DeviceError, Float32Array, PolicySpec
 from remote_inference.base.ros_parameters import find_sections
 from remote_inference.robot.config import RobotConfig
 from remote_inference.robot.requests.timing import Timing, find_timing_problem, find_timing_warnings
+from remote_inference.server.admission import terms_of
 from remote_inference.server.manifest.manifest import Manifest, ModelSource, load_manifest
 from remote_inference.server.policies import load_policy
 from remote_inference.server.policy_error import explain_policy_error
@@ -67,7 +68,6 @@ class Trial:
         yield from textwrap.indent(table, "    ").splitlines()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the outcome ready for JSON."""
         return {
             "request_ms": self.speed.request_s * 1e3,
             "request_rate_hz": self.speed.request_rate_hz,
@@ -113,7 +113,6 @@ class FileReport:
     trial: Trial | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report ready for JSON."""
         return {
             "path": str(self.path),
             "kind": self.kind,
@@ -135,7 +134,6 @@ class Fit:
     warnings: tuple[str, ...]
 
     def lines(self) -> Iterator[str]:
-        """Describe it."""
         yield f"{self.contract} on {self.manifest}:"
         yield f"  refused ({self.rejection}): {self.reason}" if self.rejection else "  fits"
         yield from (f"  warning: {warning}" for warning in self.warnings)
@@ -157,7 +155,6 @@ class Report:
         return 0 if all(fit.accepted for fit in self.fits) else 1
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report ready for JSON."""
         return {
             "exit_code": self.exit_code,
             "files": [file.to_json() for file in self.files],
@@ -264,7 +261,7 @@ def _judge(robot: FileReport, server: FileReport, given: RobotConfig | None = No
         wants_rtc=parameters.merge_mode != "append",
         accepts_weight_updates=parameters.accept_weight_updates,
     )
-    verdict = judge(offer, spec, _terms(manifest))
+    verdict = judge(offer, spec, terms_of(manifest))
     timing = Timing.of(
         parameters,
         contract,
@@ -369,17 +366,3 @@ def _describe_manifest(path: Path, manifest: Manifest, spec: PolicySpec) -> Iter
     yield f"  {task}, no other" if manifest.pin_task else f"  {task} by default"
     if spoiled := [key for key in INJECTED if getattr(manifest, key)]:
         yield f"  warning: {', '.join(spoiled)}: chunks are delayed or lost on purpose, as in a demo"
-
-
-def _terms(manifest: Manifest) -> ServerTerms:
-    return ServerTerms(
-        default_task=manifest.default_task,
-        pin_task=manifest.pin_task,
-        strict_fps=manifest.strict_fps,
-        max_sessions=manifest.max_sessions,
-        active_sessions=0,
-        load=0.0,
-        accepting=True,
-        limits=manifest.limits,
-        updates_weights=manifest.weights is not None and manifest.weights.accept,
-    )

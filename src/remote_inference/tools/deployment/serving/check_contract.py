@@ -31,19 +31,20 @@ from remote_inference.base.contract.state_source import StateSource
 from remote_inference.base.documents.document import DocumentError, parse_document
 from remote_inference.base.documents.problems import find_non_text_keys, show_value
 from remote_inference.base.ros_parameters import PARAMETERS_KEY, ExecutorName, is_rclpys_own
-from remote_inference.base.wire import WireError, make_command_writer, message_class
-from remote_inference.base.wire.commands import CommandWriter
-from remote_inference.base.wire.message_types import command_class, find_remedy
+from remote_inference.base.wire.arrays import WireError
+from remote_inference.base.wire.commands import make_command_writer
+from remote_inference.base.wire.commands.writer import CommandWriter
+from remote_inference.base.wire.message_types import command_class, find_remedy, message_class
 from remote_inference.base.wire.sensors.content_time import is_stamped
 from remote_inference.base.wire.sensors.state_readers import make_state_reader
 from remote_inference.robot.command import Float64Array
 from remote_inference.robot.config import RobotConfig
 from remote_inference.robot.motion.playback import Playback
 from remote_inference.robot.motion.rules import MotionRules
+from remote_inference.robot.motion.state import Tick
 from remote_inference.robot.queue.action_queue import ActionQueue, MergeMode
 from remote_inference.robot.queue.plan import ChunkSource
 from remote_inference.robot.safety.guard import Guard
-from remote_inference.robot.tick import Tick
 from remote_inference.tools.tables import Table
 
 # -- Tables: the policy's numbers as functions of the robot's, and the bounds of the actions --------------

@@ -39,19 +39,6 @@ class FoundPolicy:
     computes: bool = True  # on a device that somebody may choose
 
 
-@dataclass(frozen=True)
-class Kind:
-    """Files of one kind. pattern: of the file that identifies it. words: what is expected, for errors.
-
-    read: returns the policy of such a file; None when its content says that it is another's.
-    """
-
-    pattern: str
-    words: str
-    read: Callable[[Path], FoundPolicy | None]
-    is_found_in_folders: bool = True  # otherwise the file itself must be named
-
-
 def find_policy(path: Path) -> FoundPolicy:
     """Return the one policy that a folder holds, or a file is. Raises UserError with found and expected."""
     if not path.exists():
@@ -62,16 +49,15 @@ def find_policy(path: Path) -> FoundPolicy:
     if found:
         several = " and ".join(f"{one.what} ({one.path})" for one in found)
         raise UserError(f"{path}: found {several}, expected one policy: name its file")
-    expected = ", ".join([*(kind.words for kind in KINDS), "or a manifest by its name (*.yaml)"])
-    raise UserError(f"{path}: found {_describe(path)}, expected {expected}{_find_below(path)}")
+    raise UserError(f"{path}: found {_describe(path)}, expected {EXPECTED}{_find_below(path)}")
 
 
 def _policies_of(path: Path) -> list[FoundPolicy]:
-    is_named = path.is_file()
-    files = [path] if is_named else [file for file in sorted(path.iterdir()) if file.is_file()]
-    kinds = [kind for kind in KINDS if is_named or kind.is_found_in_folders]
-    pairs = [(kind, file) for kind in kinds for file in files if file.match(kind.pattern)]
-    return [found for kind, file in pairs if (found := kind.read(file))]
+    files, readers = [path], READERS | READERS_OF_NAMED
+    if not path.is_file():
+        files, readers = [file for file in sorted(path.iterdir()) if file.is_file()], READERS
+    pairs = [(read, file) for pattern, read in readers.items() for file in files if file.match(pattern)]
+    return [found for read, file in pairs if (found := read(file))]
 
 
 def _read_checkpoint(file: Path) -> FoundPolicy | None:
@@ -101,16 +87,17 @@ def _read_weights(file: Path) -> FoundPolicy | None:
     return FoundPolicy(found.what, found.backend, file)
 
 
-KINDS = (
-    Kind("config.json", "a LeRobot checkpoint (config.json with a `type`)", _read_checkpoint),
-    Kind("policy.json", "a policy of this package (policy.json)", _read_package_policy),
-    Kind("*.onnx", "an ONNX file (*.onnx)", partial(FoundPolicy, "a policy as an ONNX file", "onnx")),
-    Kind(
-        "*.safetensors",
-        "weights by their name, beside a policy.json",
-        _read_weights,
-        is_found_in_folders=False,
-    ),
+# By the pattern of the file that identifies a policy. None: its content says that it is another's.
+Reader = Callable[[Path], FoundPolicy | None]
+READERS: dict[str, Reader] = {
+    "config.json": _read_checkpoint,
+    "policy.json": _read_package_policy,
+    "*.onnx": partial(FoundPolicy, "a policy as an ONNX file", "onnx"),
+}
+READERS_OF_NAMED: dict[str, Reader] = {"*.safetensors": _read_weights}  # where the file itself is named
+EXPECTED = (
+    "a LeRobot checkpoint (config.json with a `type`), a policy of this package (policy.json), an ONNX file "
+    "(*.onnx), weights by their name, beside a policy.json, or a manifest by its name (*.yaml)"
 )
 
 
@@ -157,7 +144,6 @@ class ServeOptions:
     task: str = ""
 
     def given(self) -> Iterator[tuple[str, Any]]:
-        """Yield flag and value of each."""
         for name, value in vars(self).items():
             if value:
                 yield f"--{name.replace('_', '-')}", value
@@ -198,9 +184,11 @@ def make_manifest(found: FoundPolicy, options: ServeOptions, file: Path) -> dict
         model["device"] = device
     if options.dtype:
         model["dtype"] = options.dtype
-    make_options = _lerobot_options if found.backend == "lerobot" else _no_options
-    if backend_options := make_options(found, options):
-        model["options"] = backend_options
+    if found.backend == "lerobot":
+        model["options"] = _lerobot_options(found, options)
+    for flag, value in options.given():
+        if found.backend != "lerobot" and flag in {"--dataset", "--language-model"}:
+            raise UserError(f"{flag}: found {value} for {found.what}, expected it for LeRobot checkpoints")
     task = {"default_task": options.task} if options.task else {}
     content = {"model": model, **task, "max_sessions": MAX_SESSIONS}
     parse_document(content, Manifest, str(file))
@@ -237,13 +225,6 @@ def write_manifest(plan: Plan) -> bool:
 
 
 # -- `model.options` -----------------------------------------------------------------------------------------
-
-
-def _no_options(found: FoundPolicy, options: ServeOptions) -> dict[str, Any]:
-    for flag, value in options.given():
-        if flag in {"--dataset", "--language-model"}:
-            raise UserError(f"{flag}: found {value} for {found.what}, expected it for LeRobot checkpoints")
-    return {}
 
 
 def _lerobot_options(found: FoundPolicy, options: ServeOptions) -> dict[str, Any]:

@@ -1,0 +1,310 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The reports of an evaluation: report.html, which needs no other file, and task_summary.json."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from pathlib import Path
+
+from remote_inference.learn.evaluation.blinding import blind
+from remote_inference.learn.evaluation.document import STEPPED, Condition, Evaluation
+from remote_inference.learn.evaluation.results import EpisodeResult, ResultsFolder, write_whole
+from remote_inference.learn.evaluation.statistics import (
+    Degradation,
+    Pair,
+    Spread,
+    Summary,
+    compare_policies,
+    find_degradations,
+    summarise,
+)
+
+# -- Success by latency as a picture, SVG text: what a policy loses, and how sure that is ----------------
+
+
+_WIDTH_IN, _HEIGHT_IN = 8.0, 3.4
+
+
+def draw_success(summaries: Sequence[Summary]) -> str:
+    """Return the success of each policy and task by latency, with its 95 % interval.
+
+    Open marks: the simulator waited; squares: it ran in real time.
+    """
+    from matplotlib import rc_context  # noqa: PLC0415  takes half a second
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    from remote_inference.bags.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION  # noqa: PLC0415
+
+    colours = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY)
+    figure = Figure((_WIDTH_IN, _HEIGHT_IN), layout="constrained")
+    axes = figure.subplots()
+    lines: dict[tuple[str, str], list[Summary]] = {}
+    for one in summaries:
+        lines.setdefault((one.condition.policy, one.condition.task), []).append(one)
+    tasks = {task for _, task in lines}
+    for number, ((policy, task), found) in enumerate(lines.items()):
+        colour = colours[number % len(colours)]
+        label = policy if len(tasks) == 1 else f"{policy}, {task}"
+        for mode, shape, filling in (
+            ("charged", "o-", colour),
+            ("real_time", "s--", colour),
+            ("stepped", "o", "none"),
+        ):
+            some = sorted(
+                (one for one in found if one.condition.mode == mode), key=lambda one: one.condition.latency_ms
+            )
+            if not some:
+                continue
+            rates = [100 * one.rate for one in some]
+            below = [100 * max(0.0, one.rate - one.low) for one in some]
+            above = [100 * max(0.0, one.high - one.rate) for one in some]
+            axes.errorbar(
+                [one.condition.latency_ms for one in some],
+                rates,
+                yerr=(below, above),
+                color=colour,
+                capsize=3,
+                label=f"{label}, {mode}",
+                fmt=shape,
+                markerfacecolor=filling,
+            )
+    axes.set(xlabel="latency [ms]", ylabel="success [%]", ylim=(-4, 104))
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    text = io.StringIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "evaluation"}):
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    picture = text.getvalue()
+    return picture[picture.index("<svg") :]
+
+
+REPORT, SUMMARY = "report.html", "task_summary.json"
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 72em; margin: 2em auto; padding: 0 1em; color: #222; }
+h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .25em .8em; text-align: left; border-bottom: 1px solid #ddd; vertical-align: top; }
+th { font-weight: 600; } td.n, th.n { text-align: right; }
+img { max-width: 100%; } figure { margin: 1em 0; } figcaption { color: #555; }
+.bad { color: #a32a14; }
+"""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The findings of an evaluation so far. asked: episodes of the whole evaluation.
+
+    lost: those that are not played since an error ended the last attempt, by its kind.
+    """
+
+    asked: int
+    played: int
+    lost: Mapping[str, int]
+    summaries: Sequence[Summary]
+    pairs: Sequence[Pair]
+    degradations: Sequence[Degradation]
+
+    @classmethod
+    def of(
+        cls, evaluation: Evaluation, results: Collection[EpisodeResult], lost: Mapping[str, int]
+    ) -> Findings:
+        """Return the findings of the episodes that the document asks for; others do not count."""
+        tasks = list(dict.fromkeys(result.task for result in results)) or [""]
+        conditions = list(evaluation.conditions(tasks[0]))
+        seeds = range(evaluation.first_seed, evaluation.first_seed + evaluation.episodes)
+        asked = [one for one in results if one.key.condition in conditions and one.seed in seeds]
+        summaries = summarise(asked, conditions)
+        return cls(
+            len(conditions) * evaluation.episodes,
+            len(asked),
+            lost,
+            summaries,
+            compare_policies(asked),
+            find_degradations(summaries),
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """Return the content of task_summary.json."""
+        return {
+            "episodes_asked": self.asked,
+            "episodes_played": self.played,
+            "episodes_lost": dict(self.lost),
+            "conditions": [_flatten(one) for one in self.summaries],
+            "comparisons": [asdict(one) for one in self.pairs],
+            "rt_degradation": [
+                {**vars(one.condition), "stepped": one.stepped, "late": one.late, "points": one.points}
+                for one in self.degradations
+            ],
+        }
+
+
+def write_report(
+    evaluation: Evaluation, folder: ResultsFolder, title: str, names: Mapping[str, str] | None = None
+) -> Findings:
+    """Write both files into the folder, each whole or not at all; return the findings.
+
+    names: to show instead of the policies' own. Raises ResultsError.
+    """
+    found: Iterable[EpisodeResult] = folder.results.values()
+    lost = _count_lost(evaluation, folder)
+    if names:
+        evaluation, found = blind(evaluation, found, names)
+    results = sorted(found, key=lambda one: one.key)
+    findings = Findings.of(evaluation, results, lost)
+    write_whole(folder.folder / SUMMARY, json.dumps(findings.to_json(), indent=2, allow_nan=False) + "\n")
+    write_whole(folder.folder / REPORT, _make_page(title, findings, results, folder.folder))
+    return findings
+
+
+def _count_lost(evaluation: Evaluation, folder: ResultsFolder) -> dict[str, int]:
+    """Return how many episodes that the document asks for have no result, by the kind of their last error."""
+    last = {one.key: one.kind for one in folder.lost if one.key not in folder.results}
+    return dict(Counter(kind for key, kind in last.items() if evaluation.asks_for(key)))
+
+
+def _flatten(summary: Summary) -> dict[str, object]:
+    content = asdict(summary)
+    condition = content.pop("condition")
+    return {**condition, "success_rate": summary.rate, **content}
+
+
+def _make_page(title: str, findings: Findings, results: Sequence[EpisodeResult], folder: Path) -> str:
+    missing = findings.asked - findings.played
+    lost = ", ".join(f"{kind} {count}" for kind, count in findings.lost.items())
+    why = f" Lost to errors, by kind: {escape(lost)}." if lost else ""
+    state = f'<p class="bad">{missing} of them are not played yet.{why}</p>' if missing else ""
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        f"<p>{findings.played} of {findings.asked} episodes played.</p>{state}",
+        _section("Success", _SUCCESS_HEAD, map(_success_row, findings.summaries), always=True),
+        f"<figure>{draw_success(findings.summaries)}</figure>" if findings.summaries else "",
+        _degradation_part(findings.degradations),
+        _pairs_part(findings.pairs),
+        _numbers_part(findings.summaries),
+        _section("Time", _TIMES_HEAD, map(_times_row, findings.summaries), always=True),
+        "<p>p95 and p99 are the largest of an episode's. sessions: what all episodes waited until a server "
+        "had a session for them.</p>",
+        _errors_part(findings.summaries),
+        _failures_part(results, folder),
+    ]
+    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
+    return f'<!DOCTYPE html><html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>\n'
+
+
+_QUANTITIES = ("mean", "p95", "p99")
+# A heading that begins with a star is that of numbers.
+_SUCCESS_HEAD = (
+    *("task", "policy", "mode", "*latency"),
+    *("*success", "*95 % interval", "*steps", "*held", "*errors"),
+)
+_TIMES_HEAD = (
+    *("policy", "mode", "*latency"),
+    *(f"*{what} {quantity} ms" for what in ("policy", "step") for quantity in _QUANTITIES),
+    "*sessions s",
+)
+
+
+def _place(at: Condition) -> tuple[str, ...]:
+    return at.task, at.policy, at.mode, at.latency
+
+
+def _success_row(one: Summary) -> tuple[str, ...]:
+    rate = f"{one.rate:.0%} ({one.successes} of {one.episodes})"
+    held = str(one.held_steps) if one.condition.has_latency else ""
+    interval = f"{one.low:.1%} to {one.high:.1%}"
+    return (*_place(one.condition), rate, interval, _spread(one.steps), held, str(one.errors or ""))
+
+
+def _times_row(one: Summary) -> tuple[str, ...]:
+    times = [found[name] for found in (one.inference_ms, one.step_ms) for name in _QUANTITIES]
+    _, *place = _place(one.condition)
+    return (*place, *map(_milliseconds, times), f"{one.session_wait_ms / 1e3:.1f}")
+
+
+def _degradation_part(degradations: Sequence[Degradation]) -> str:
+    rows = [
+        (*_place(one.condition), f"{one.stepped:.0%}", f"{one.late:.0%}", f"{100 * one.points:+.0f}")
+        for one in degradations
+    ]
+    head = ("task", "policy", "mode", "*latency", "*simulator waits", "*it goes on", "*lost points")
+    return _section("What latency costs (RT degradation)", head, rows)
+
+
+def _pairs_part(pairs: Sequence[Pair]) -> str:
+    rows = [
+        (
+            *(one.task, one.mode, f"{one.latency_ms:g} ms" if one.mode != STEPPED else ""),
+            *(f"{one.first} / {one.second}", str(one.episodes)),
+            *(f"{one.only_first} / {one.only_second}", f"{one.p:.3g}"),
+        )
+        for one in pairs
+    ]
+    head = ("task", "mode", "*latency", "policies", "*same seeds", "*only this one succeeded", "*p")
+    return _section("Policies compared by seed (McNemar, exact)", head, rows)
+
+
+def _numbers_part(summaries: Sequence[Summary]) -> str:
+    names = list(dict.fromkeys(name for one in summaries for name in one.numbers))
+    rows = [
+        (*_place(one.condition), *(_spread(one.numbers.get(name)) for name in names)) for one in summaries
+    ]
+    head = ("task", "policy", "mode", "*latency", *(f"*{name}" for name in names))
+    return _section("Numbers of the environment, mean ± std", head, rows, always=True)
+
+
+def _errors_part(summaries: Sequence[Summary]) -> str:
+    rows = [
+        (str(one.condition), kind, str(count)) for one in summaries for kind, count in one.troubles.items()
+    ]
+    return _section("Errors on the way, by kind", ("episodes", "kind", "*errors"), rows)
+
+
+def _failures_part(results: Sequence[EpisodeResult], folder: Path) -> str:
+    figures = []
+    for one in results:
+        path = folder / one.film
+        if one.success or not one.film or not path.is_file():
+            continue
+        picture = base64.b64encode(path.read_bytes()).decode()
+        why = f": {one.error}" if one.error else ""
+        caption = escape(f"{one.key}, {one.steps} steps{why}")
+        figures.append(
+            f'<figure><img alt="{caption}" src="data:image/png;base64,{picture}">'
+            f"<figcaption>{caption}</figcaption></figure>"
+        )
+    return f"<h2>Failures</h2>{''.join(figures)}" if figures else ""
+
+
+def _section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], *, always: bool = False) -> str:
+    """Return a title with its table; nothing without rows, unless it is shown always."""
+    rows = list(rows)
+    if not rows and not always:
+        return ""
+    marks = [' class="n"' if name.startswith("*") else "" for name in head]
+    cells = "".join(
+        f"<th{mark}>{escape(name.removeprefix('*'))}</th>" for name, mark in zip(head, marks, strict=True)
+    )
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td{mark}>{escape(cell)}</td>" for cell, mark in zip(row, marks, strict=True))
+        + "</tr>"
+        for row in rows
+    )
+    return f"<h2>{title}</h2><table><tr>{cells}</tr>{body}</table>"
+
+
+def _spread(one: Spread | None) -> str:
+    if one is None:
+        return ""
+    return f"{one.mean:.4g}" if one.std is None else f"{one.mean:.4g} ± {one.std:.2g}"
+
+
+def _milliseconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"

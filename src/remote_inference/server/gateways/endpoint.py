@@ -1,0 +1,194 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The websocket server for programs that use openpi-client, on a thread and an event loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import itertools
+import logging
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.http11 import Request, Response
+
+from remote_inference.base.contract.image_source import RAW
+from remote_inference.base.documents.document import DocumentError
+from remote_inference.base.exchange import ImageFeature, SessionOffer
+from remote_inference.base.nodes.runtime import StartupError
+from remote_inference.base.policy import PolicySpec
+from remote_inference.base.wire.arrays import WireError
+from remote_inference.server.frameworks.openpi import pack
+from remote_inference.server.gateways.connection import Connection, ObservationReader, limit_connections
+from remote_inference.server.manifest.sections import OpenpiSection
+from remote_inference.server.nodes.gateway_host import GatewayHost
+
+START_TIMEOUT_S = 5.0
+CLOSE_TIMEOUT_S = 1.0  # for a client to answer a close frame
+JOIN_TIMEOUT_S = 4.0
+WAITING_FRAMES = 2  # of a client that sends before it has an answer; then it is not read any more
+MAX_OTHER_SOCKETS = 32  # sockets besides those of all sessions: probes, and handshakes that have not ended
+HEALTH_PATH = "/healthz"
+
+# websockets logs every client that hangs up in its handshake, with a traceback.
+_SILENT = logging.getLogger(f"{__name__}.websockets")
+_SILENT.addHandler(logging.NullHandler())
+_SILENT.propagate = False
+
+
+class OpenpiEndpoint:
+    """Answers clients until closed.
+
+    The loop only reads, converts and sends: the policy computes on the server's own thread, so pings are
+    answered during the longest inference. Raises StartupError when section and policy do not fit, the key
+    cannot be read or the port cannot be opened.
+    """
+
+    def __init__(self, section: OpenpiSection, host: GatewayHost) -> None:
+        self._section = section
+        self._host = host
+        try:
+            keys = section.keys_for(host.spec)
+        except DocumentError as error:
+            raise StartupError(str(error)) from error
+        self._reader = ObservationReader(keys, host.spec, host.manifest.default_task)
+        try:
+            self._metadata = pack(dict(section.metadata or _describe(host.spec)))
+        except WireError as error:
+            raise StartupError(f"openpi.metadata: {error}") from error
+        self._authorization = _read_authorization(section.api_key_file)
+        self._names: set[str] = set()  # of the sessions that are open
+        self._started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+        self._thread = threading.Thread(target=self._run, name="openpi", daemon=True)
+        self._thread.start()
+        wait([self._started], START_TIMEOUT_S)
+        if self._started.cancel():  # then the thread does not keep a port that it opens later
+            raise StartupError(f"openpi: {section.host} has not opened in {START_TIMEOUT_S:g} s")
+        try:
+            self._loop, self._stop = self._started.result(START_TIMEOUT_S)
+        except OSError as error:
+            found = f"{section.host}:{section.port} ({error.strerror or error})"
+            raise StartupError(f"openpi: found {found}, expected a free port of this machine") from error
+
+    def close(self) -> bool:
+        """End all connections with code 1001, and free the port; return False when that takes too long."""
+        with suppress(RuntimeError):  # the loop has ended already
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(JOIN_TIMEOUT_S)
+        return not self._thread.is_alive()
+
+    # -- the loop's thread ---------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except Exception as error:
+            if self._started.cancelled():
+                return  # the constructor has raised already
+            if self._started.done():  # a server without its endpoint would look healthy
+                self._host.on_failure(error)
+            elif self._started.set_running_or_notify_cancel():
+                self._started.set_exception(error)
+
+    async def _serve(self) -> None:
+        stop, max_sockets = asyncio.Event(), self._host.manifest.max_sessions + MAX_OTHER_SOCKETS
+        async with serve(
+            self._handle,
+            self._section.host,
+            self._section.port,
+            process_request=self._check,
+            create_connection=limit_connections(max_sockets),
+            origins=[None],  # no page in a browser on this machine
+            compression=None,
+            max_size=self._host.manifest.max_request_bytes,
+            max_queue=WAITING_FRAMES,
+            close_timeout=CLOSE_TIMEOUT_S,
+            server_header=None,
+            logger=_SILENT,
+        ):
+            if self._started.set_running_or_notify_cancel():
+                self._started.set_result((asyncio.get_running_loop(), stop))
+                await stop.wait()
+
+    def _check(self, connection: ServerConnection, request: Request) -> Response | None:
+        """Answer or refuse a handshake, or let it pass with None."""
+        path = request.path.partition("?")[0]
+        if path == HEALTH_PATH:
+            reason = self._host.find_refusal()
+            status = HTTPStatus.SERVICE_UNAVAILABLE if reason else HTTPStatus.OK
+            return connection.respond(status, f"{reason or 'OK'}\n")
+        if path != self._section.path:
+            return connection.respond(HTTPStatus.NOT_FOUND, f"expected the path {self._section.path}\n")
+        if self._authorization:
+            found = ",".join(request.headers.get_all("Authorization")).encode(errors="replace")
+            if not hmac.compare_digest(found, self._authorization):
+                what = "another one" if found else "none"
+                return connection.respond(
+                    HTTPStatus.UNAUTHORIZED,
+                    f"Authorization: found {what}, expected Api-Key and the server's key\n",
+                )
+        return None
+
+    async def _handle(self, socket: ServerConnection) -> None:
+        name = next(name for name in map("openpi:{}".format, itertools.count(1)) if name not in self._names)
+        self._names.add(name)
+        try:
+            connection = Connection(socket, self._host, self._reader, self._metadata)
+            await connection.serve(self._offer(name, socket))
+        finally:
+            self._names.discard(name)
+
+    def _offer(self, name: str, socket: ServerConnection) -> SessionOffer:
+        """Return the offer of a robot that fits the policy: openpi's clients say nothing of themselves.
+
+        The name is none that a ROS robot could have, and stays the same for a client that comes back alone.
+        """
+        spec, peer = self._host.spec, socket.remote_address
+        return SessionOffer(
+            action_names=spec.action_names,
+            state_names=spec.state_names,
+            images=tuple(ImageFeature(feature, RAW) for feature in spec.image_shapes),
+            fps=spec.trained_fps,
+            task="",
+            wants_rtc=False,
+            robot_type="openpi",
+            robot_namespace=name,
+            client=f"openpi client {peer[0]}:{peer[1]}" if peer else "openpi client",
+            tasks_in_requests=True,
+        )
+
+
+def _describe(spec: PolicySpec) -> Mapping[str, Any]:
+    return {
+        "policy_name": spec.name,
+        "policy_revision": spec.revision,
+        "policy_fingerprint": spec.fingerprint,
+        "chunk_size": spec.chunk_size,
+        "trained_fps": spec.trained_fps,
+        "action_names": list(spec.action_names),
+        "state_names": list(spec.state_names),
+    }
+
+
+def _read_authorization(api_key_file: str) -> bytes:
+    """Return the header that clients must send; empty without a file. Raises StartupError."""
+    if not api_key_file:
+        return b""
+    try:
+        key = Path(api_key_file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "no UTF-8 text"
+        found = f"{api_key_file} ({reason})"
+        raise StartupError(f"openpi.api_key_file: found {found}, expected a file with the key") from error
+    if not key or not key.isascii() or not key.isprintable():
+        raise StartupError(
+            f"openpi.api_key_file: found {api_key_file} with {len(key)} characters, expected a line of ASCII"
+        )
+    return f"Api-Key {key}".encode()

@@ -1,0 +1,224 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Verbs that check bags and make other files of them: `verify` and `export`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from remote_inference.base.errors import UserError
+from remote_inference.tools.cli.common import (
+    add_namespace,
+    add_output_arguments,
+    print_json,
+    show_bag_progress,
+    show_progress,
+)
+from remote_inference.tools.cli.exit_codes import EXIT_NO, EXIT_OK
+
+if TYPE_CHECKING:
+    from remote_inference.bags.checks.check import Verification
+
+EXAMPLES = {
+    "verify": ("run_1", "run_1 --json", "run_1 --quiet", "run_1 --repair run_1_repaired"),
+    "export": (
+        "bag --lerobot-v3 data/picks",
+        "bag_1 bag_2 --lerobot-v3 data/picks --resample --drop paused failed",
+        "bag --parquet ticks.parquet",
+        "bag --csv ticks.csv --json",
+    ),
+}
+# Option and format of an export, with what it makes.
+OPTIONS = {
+    "--lerobot-v3": ("lerobot-v3", "FOLDER", "a data set to train from with LeRobot, layout 3.0"),
+    "--parquet": ("parquet", "FILE", "a flat table, one row per control tick"),
+    "--csv": ("csv", "FILE", "the same as text"),
+}
+
+
+def add_verify(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("bag", type=Path, metavar="BAG", help="folder of the bag, which stays as it is")
+    parser.add_argument(
+        "--repair",
+        type=Path,
+        metavar="OUT",
+        help="recover what is whole into this folder, which must not exist",
+    )
+    shape = (
+        '{"bag", "intact", "files", "bytes", "messages", "topics", "start_ns", "end_ns", "links", "digest", '
+        '"findings"}, each finding {"level", "check", "text"}; with --repair {"out", "files", "messages", '
+        '"lost"}, "out" null when there was nothing to repair'
+    )
+    add_output_arguments(parser, json_shape=shape, quiet="print nothing but problems")
+
+
+def run_verify(arguments: argparse.Namespace) -> int:
+    """Return 0 for a bag without problems, 1 for one with, 2 when there is no bag."""
+    if arguments.repair:
+        return _repair(arguments)
+    from remote_inference.bags.checks.verification import verify  # noqa: PLC0415
+
+    with _show_progress("verifying", arguments) as report:
+        result = verify(arguments.bag, report)
+    if arguments.json:
+        print_json(result.to_json())
+    else:
+        _print(result, is_quiet=arguments.quiet)
+    return EXIT_OK if result.is_intact else EXIT_NO
+
+
+def _repair(arguments: argparse.Namespace) -> int:
+    """Recover the bag; return 0 also for one that is whole. Raises BagError when nothing can be recovered."""
+    from remote_inference.bags.checks.repair import repair  # noqa: PLC0415
+
+    with _show_progress("reading", arguments) as report:
+        result = repair(arguments.bag, arguments.repair, report)
+    if arguments.json:
+        print_json(result.to_json())
+    elif not arguments.quiet:
+        for text in result.lost:
+            print(text)
+        if result.is_needed:
+            print(f"{result.out}: {result.messages} messages in {result.files} files")
+        else:
+            print(f"{arguments.bag}: whole, there is nothing to repair")
+    return EXIT_OK
+
+
+def _show_progress(what: str, arguments: argparse.Namespace) -> AbstractContextManager[Callable[[int], None]]:
+    from remote_inference.bags.storage.mcap_scan import bag_size  # noqa: PLC0415
+
+    return show_progress(what, bag_size(arguments.bag), arguments)
+
+
+def _print(result: Verification, *, is_quiet: bool) -> None:
+    from remote_inference.bags.checks.check import Level  # noqa: PLC0415
+
+    if not is_quiet:
+        duration_s = (result.end_ns - result.start_ns) * 1e-9
+        print(
+            f"{result.path}: {result.files} files, {result.size / 1e6:.1f} MB, "
+            f"{result.counts.total()} messages of {len(result.counts)} topics, {duration_s:.1f} s"
+        )
+        if result.links:
+            print(f"digests: {result.links} links fit; the last digest is {result.digest}")
+    for finding in result.findings:
+        if not is_quiet or finding.level is Level.PROBLEM:
+            print(f"{finding.level.value}: {finding.check}: {finding.text}")
+    if not is_quiet:
+        problems, missing = len(result.of(Level.PROBLEM)), len(result.of(Level.MISSING))
+        if problems:
+            print(f"not intact: {problems} problem{'' if problems == 1 else 's'}")
+        else:
+            print("intact, with what is named missing above" if missing else "intact")
+
+
+def add_export(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "bags", type=Path, nargs="+", metavar="BAG", help="folders of bags of robots of one kind"
+    )
+    formats = parser.add_mutually_exclusive_group(required=True)
+    for option, (name, metavar, text) in OPTIONS.items():
+        formats.add_argument(option, dest=name, type=Path, metavar=metavar, help=f"write {text}")
+    add_namespace(parser, "the only robot's in each bag")
+    parser.add_argument("--contract", type=Path, help="the robot's contract (default: the one in the bags)")
+    parser.add_argument(
+        "--resample",
+        action="store_true",
+        help="one frame per period of the contract's fps: late ticks are moved, missing ones repeated",
+    )
+    parser.add_argument(
+        "--drop",
+        nargs="+",
+        choices=("paused", "failed"),
+        default=(),
+        help="leave out the time in which the robot was paused, and episodes that failed: by --outcomes, or "
+        "because they ended without actions",
+    )
+    parser.add_argument(
+        "--outcomes",
+        type=Path,
+        metavar="FILE",
+        help='which episodes of the bag succeeded: a JSON file with {"episode_results": [{"episode_id", '
+        '"success"}]}, as the demo\'s summary.json is',
+    )
+    parser.add_argument("--no-images", action="store_true", help="leave the cameras out")
+    add_output_arguments(parser, json_shape='{"path", "episodes", "ticks", "left_out", "notes"}')
+
+
+def run_export(arguments: argparse.Namespace) -> int:
+    format_name, out = next(
+        (name, getattr(arguments, name)) for name, *_ in OPTIONS.values() if getattr(arguments, name)
+    )
+    if out.exists():
+        raise UserError(f"--{format_name}: {out} exists, expected a new path")
+    if not out.absolute().parent.is_dir():
+        raise UserError(f"--{format_name}: {out.absolute().parent} is no folder, expected one for {out.name}")
+    if arguments.outcomes and len(arguments.bags) > 1:
+        raise UserError(f"--outcomes: found {len(arguments.bags)} bags, expected one: episodes count in each")
+    from remote_inference.bags.export.export import export, find_contract  # noqa: PLC0415
+    from remote_inference.bags.export.format import Selection  # noqa: PLC0415
+    from remote_inference.base.contract.contract import load_contract  # noqa: PLC0415  the rest needs rosbags
+
+    outcomes = _read_outcomes(arguments.outcomes) if arguments.outcomes else None
+    given = load_contract(arguments.contract) if arguments.contract else None
+    contract = find_contract(arguments.bags, given)
+    selection = Selection(
+        resample=arguments.resample,
+        drop_paused="paused" in arguments.drop,
+        drop_failed="failed" in arguments.drop,
+    )
+    with TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}_") as scratch:
+        unfinished = Path(scratch) / out.name
+        with _find_format(format_name)(unfinished, contract, images=not arguments.no_images) as target:
+            export(
+                arguments.bags,
+                target,
+                selection,
+                namespace=arguments.namespace,
+                outcomes=outcomes,
+                show_progress=partial(show_bag_progress, arguments=arguments),
+            )
+        unfinished.rename(out)
+    written = target.written
+    if arguments.json:
+        print_json({"path": str(out), **written.as_json()})
+    elif not arguments.quiet:
+        print(f"{out}: {written.episodes} episodes, {written.ticks} ticks")
+        for reason, ticks in written.left_out.items():
+            print(f"left out: {ticks} ticks, {reason}")
+        for note in written.notes:
+            print(f"note: {note}")
+    return 0
+
+
+def _find_format(name: str) -> Any:
+    from remote_inference.bags.export import FORMATS  # noqa: PLC0415
+
+    try:
+        return FORMATS.get(name)
+    except ImportError as error:
+        needs = " and ".join(FORMATS.needs(name))
+        raise UserError(
+            f"--{name}: {error.name} is not installed, expected {needs}: "
+            "pip install 'ros-remote-inference[export]'"
+        ) from error
+
+
+def _read_outcomes(path: Path) -> dict[int, bool]:
+    """Return by episode_id whether it succeeded. Raises UserError when the file does not say."""
+    try:
+        results = json.loads(path.read_text(encoding="utf-8"))["episode_results"]
+        return {int(result["episode_id"]): bool(result["success"]) for result in results}
+    except OSError as error:
+        raise UserError(f"--outcomes: {path}: {error.strerror}") from error
+    except (ValueError, TypeError, KeyError) as error:
+        expected = '{"episode_results": [{"episode_id", "success"}]}'
+        raise UserError(f"--outcomes: {path}: found {error}, expected JSON like {expected}") from error

@@ -1,0 +1,133 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`remote-inference contract`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
+
+from remote_inference.base.contract.action_kinds import MOTIONS
+from remote_inference.tools.cli.common import ROBOT_HELP, add_output_arguments, add_timeout, print_json
+from remote_inference.tools.contracts import IMPORTERS
+
+if TYPE_CHECKING:
+    from remote_inference.base.contract.generated import GeneratedContract
+
+EXAMPLES = {
+    "contract": (
+        "suggest --namespace /my_arm --out my_arm.contract.yaml",
+        "suggest --urdf my_arm.urdf --kind position",
+        "from-lerobot data/meta/info.json --out my_arm.contract.yaml",
+        "to-lerobot my_arm.contract.yaml --out info.json",
+        "from-rosetta so_101.yaml --out so_101.contract.yaml",
+        "from-hud contract.json --out my_arm.contract.yaml",
+        "to-hud my_arm.contract.yaml --out contract.json",
+    ),
+}
+# What each importer that is built in reads.
+SOURCES = {
+    "lerobot": "a LeRobot data set's meta/info.json",
+    "rosetta": "rosetta's contract file",
+    "hud": "a HUD environment's contract.json",
+}
+# What makes another program's document of a contract, and what its verb does.
+EXPORTERS = {
+    "lerobot": (
+        "remote_inference.base.lerobot_format:to_lerobot",
+        "write what a contract decides of a LeRobot data set's meta/info.json",
+    ),
+    "hud": (
+        "remote_inference.learn.hud.contract:to_hud",
+        "write a HUD environment's contract.json from a contract",
+    ),
+}
+
+
+def add_contract(parser: argparse.ArgumentParser) -> None:
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--out", type=Path, help="the file to write, which must not exist (default: print)")
+    shape = '{"document", "marks": [a line for each place that is left to fill in], "notes"}'
+    add_output_arguments(common, json_shape=shape, quiet="do not list what is left to fill in")
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    suggest = verbs.add_parser(
+        "suggest", parents=[common], help="begin a contract from a running robot and its URDF"
+    )
+    suggest.add_argument("--namespace", default="/", metavar="ROBOT", help=f"{ROBOT_HELP} (default /)")
+    suggest.add_argument(
+        "--urdf", type=Path, help="the robot's URDF (default: the topic robot_description, if there is one)"
+    )
+    suggest.add_argument(
+        "--kind",
+        choices=MOTIONS,
+        default="",
+        help="what the actions command (default: what the controllers' parameters say)",
+    )
+    add_timeout(suggest)
+    suggest.set_defaults(act=_suggest, has_nodes=True)
+    for name in IMPORTERS.every_name:
+        read = SOURCES.get(name, f"a file of {name}")
+        verb = verbs.add_parser(f"from-{name}", parents=[common], help=f"begin a contract from {read}")
+        verb.add_argument("file", type=Path, help=read)
+        verb.set_defaults(act=_import, importer=name)
+    for name, (place, text) in EXPORTERS.items():
+        verb = verbs.add_parser(f"to-{name}", parents=[common], help=text)
+        verb.add_argument("file", type=Path, help="a contract")
+        verb.set_defaults(act=_export, exporter=place)
+
+
+def run_contract(arguments: argparse.Namespace) -> int:
+    """Run one verb; return the exit code. Raises UserError, and OSError for a file that exists."""
+    return int(arguments.act(arguments))
+
+
+def _suggest(arguments: argparse.Namespace) -> int:
+    from remote_inference.tools.cli.contract_probe import probe_robot  # noqa: PLC0415  imports rclpy
+    from remote_inference.tools.contracts.running_robot import suggest  # noqa: PLC0415
+    from remote_inference.tools.contracts.urdf import parse_urdf  # noqa: PLC0415
+
+    urdf = parse_urdf(arguments.urdf.read_bytes(), str(arguments.urdf)) if arguments.urdf else None
+    with probe_robot(arguments.namespace, arguments.timeout, urdf) as view:
+        _write_generated(arguments, suggest(view, arguments.kind))
+    return 0
+
+
+def _import(arguments: argparse.Namespace) -> int:
+    importer = IMPORTERS.get(arguments.importer)
+    _write_generated(arguments, importer(arguments.file.read_bytes(), str(arguments.file)))
+    return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    import remote_inference.base.wire  # noqa: F401, PLC0415  names the image encodings
+    from remote_inference.base.contract.contract import load_contract  # noqa: PLC0415
+    from remote_inference.base.documents.document import find_marks  # noqa: PLC0415
+
+    document = resolve_name(arguments.exporter)(load_contract(arguments.file))
+    text = json.dumps(document, indent=4, ensure_ascii=False) + "\n"
+    _write(arguments, text, document, find_marks(document))
+    return 0
+
+
+def _write_generated(arguments: argparse.Namespace, generated: GeneratedContract) -> None:
+    _write(arguments, generated.to_yaml(), generated.content, generated.marks, generated.notes)
+
+
+def _write(
+    arguments: argparse.Namespace, text: str, document: Any, marks: Sequence[str], notes: Sequence[str] = ()
+) -> None:
+    """Write the file if one is asked for; print the text otherwise, or JSON, and what is left to fill in."""
+    if arguments.out is not None:
+        with arguments.out.open("x", encoding="utf-8") as file:
+            file.write(text)
+    elif not arguments.json:
+        print(text, end="")
+    if arguments.json:
+        print_json({"document": document, "marks": marks, "notes": notes})
+    elif marks and not arguments.quiet:
+        print(*marks, sep="\n", file=sys.stderr)

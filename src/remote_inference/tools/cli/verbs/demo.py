@@ -1,0 +1,108 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`remote-inference demo`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from remote_inference.learn.environments.belt_arm.strategies import STRATEGIES, TRAINED
+from remote_inference.tools.cli.common import add_output_arguments, print_json
+
+EXAMPLES = {
+    "demo": (
+        "",
+        "--latency-ms 300 --strategy no_trim",
+        "--latency-ms 600 --policy belt_arm_flow --out runs/flow",
+        "--latency-ms 500 --jitter-ms 500 --loss 0.05",
+        "--sweep --episodes 50 --strategy trained",
+        "--learn",
+        "--quiet --json",
+    ),
+}
+POLICIES = {
+    "belt_arm": "regression, trained with latency",
+    "belt_arm_flow": "flow matching, trained with latency",
+    "belt_arm_beginner": "regression, with latency as input, trained as if there were none",
+    "belt_arm_plain": "regression, trained without",
+    "belt_arm_guidance": "flow matching, trained without, guided at inference",
+}
+"""What each folder of config/models holds."""
+Number = TypeVar("Number", int, float)
+
+
+def add_demo(parser: argparse.ArgumentParser) -> None:
+    episodes = _number(int, lambda count: count >= 1, "at least 1")
+    milliseconds = _number(float, lambda value: 0.0 <= value <= 60_000.0, "0 to 60000")
+    fraction = _number(float, lambda value: 0.0 <= value < 1.0, "0 or more and less than 1")
+    seed = _number(int, lambda value: value >= 0, "at least 0")
+    minutes = _number(float, lambda value: 0.0 < value <= 600.0, "more than 0 and at most 600")
+    parser.add_argument("--episodes", type=episodes, default=10, help="cubes to try (default 10)")
+    parser.add_argument(
+        "--latency-ms",
+        type=milliseconds,
+        help="latency injected in the server's network path [ms] (default 0, with --learn 600)",
+    )
+    parser.add_argument(
+        "--jitter-ms",
+        type=milliseconds,
+        default=0.0,
+        help="largest deviation of that latency, either way, drawn for each chunk [ms] (default 0)",
+    )
+    parser.add_argument(
+        "--loss", type=fraction, default=0.0, help="fraction of the chunks that are lost (default 0)"
+    )
+    parser.add_argument(
+        "--strategy",
+        choices=tuple(STRATEGIES),
+        help="; ".join(f"{name}: {strategy.help}" for name, strategy in STRATEGIES.items())
+        + f" (default {TRAINED.name}, with --sweep all)",
+    )
+    parser.add_argument(
+        "--policy",
+        choices=tuple(POLICIES),
+        help="; ".join(f"{name}: {text}" for name, text in POLICIES.items()) + " (default the strategy's)",
+    )
+    parser.add_argument("--seed", type=seed, default=0, help="chooses the episodes (default 0)")
+    parser.add_argument(
+        "--sweep",
+        action="store_true",
+        help="run every strategy with its policy at 0 to 1000 ms, or the one that --strategy names; the "
+        "other choices are ignored, jitter and loss too",
+    )
+    parser.add_argument(
+        "--learn",
+        action="store_true",
+        help="begin with belt_arm_beginner, whose weights a trainer changes while the arm goes on; at 600 ms "
+        "unless --latency-ms says otherwise; --episodes, --strategy and --policy are ignored",
+    )
+    parser.add_argument("--minutes", type=minutes, default=5.0, help="how long --learn goes on (default 5)")
+    parser.add_argument("--out", type=Path, help="folder of the results (default runs/<stamp>)")
+    shape = (
+        "the content of summary.json, with --sweep of sweep.json, with --learn of learning.json; the rest "
+        "goes to stderr"
+    )
+    add_output_arguments(parser, json_shape=shape, quiet="show no progress, only the result")
+
+
+def run_demo(arguments: argparse.Namespace) -> int:
+    from remote_inference.tools.demo import command  # noqa: PLC0415  needs rich and matplotlib
+
+    return command.run_demo(arguments, print_json if arguments.json else None)
+
+
+def _number(
+    kind: type[Number], is_allowed: Callable[[Number], bool], expected: str
+) -> Callable[[str], Number]:
+    """Return what reads an argument that is a number of a kind."""
+
+    def read(text: str) -> Number:
+        if not is_allowed(value := kind(text)):
+            raise argparse.ArgumentTypeError(f"found {value}, expected {expected}")
+        return value
+
+    read.__name__ = kind.__name__  # which argparse says of a text that is none
+    return read

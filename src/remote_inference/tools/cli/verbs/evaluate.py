@@ -1,0 +1,215 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`remote-inference evaluate`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from remote_inference.base.errors import UserError
+from remote_inference.tools.cli.common import add_output_arguments, print_json
+from remote_inference.tools.cli.exit_codes import EXIT_NO, EXIT_OK
+
+if TYPE_CHECKING:
+    from remote_inference.learn.evaluation.document import EpisodeKey, Evaluation
+    from remote_inference.learn.evaluation.episode_ledger import Tally
+    from remote_inference.learn.evaluation.report import Findings
+    from remote_inference.learn.evaluation.results import EpisodeResult, ResultsFolder
+    from remote_inference.learn.evaluation.run import Shard
+    from remote_inference.learn.evaluation.statistics import Requirement
+
+EXAMPLES = {
+    "evaluate": (
+        "belt_arm.evaluation.yaml --out results",
+        "my_policy.evaluation.yaml --out results --require 'success>=0.9'",
+        "my_policy.evaluation.yaml --out results --save data",
+        "my_policy.evaluation.yaml --out part_3 --shard 3/16",
+        "my_policy.evaluation.yaml --out all --merge part_1 part_2 part_3",
+    ),
+}
+
+
+def add_evaluate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("evaluation", type=Path, metavar="EVALUATION", help="EVALUATION.yaml")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        metavar="FOLDER",
+        help="where the results are, and go; a run that was broken off goes on from there",
+    )
+    parser.add_argument(
+        "--shard", default="1/1", metavar="N/COUNT", help="play one part of the episodes (default all)"
+    )
+    parser.add_argument(
+        "--merge",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FOLDER",
+        help="add the results of shards, and play nothing",
+    )
+    parser.add_argument(
+        "--save",
+        type=Path,
+        metavar="FOLDER",
+        help="write what was seen and executed in the episodes played now to a new LeRobot data set",
+    )
+    parser.add_argument(
+        "--reveal", action="store_true", help="show the names of the policies of a blind evaluation"
+    )
+    parser.add_argument(
+        "--require",
+        action="append",
+        default=[],
+        metavar="BOUND",
+        help="exit with 1 unless every condition keeps a bound such as success>=0.9 or, by the mean, "
+        "total_reward>5; may be given several times",
+    )
+    add_output_arguments(
+        parser, json_shape='{"summary", "troubles", "unplayed", "warnings", "broken_requirements"}'
+    )
+
+
+def run_evaluate(arguments: argparse.Namespace) -> int:
+    from remote_inference.learn.evaluation.blinding import HIDDEN, open_names, show_key, show_reason  # noqa: PLC0415
+    from remote_inference.learn.evaluation.document import load_evaluation  # noqa: PLC0415
+    from remote_inference.learn.evaluation.episode_ledger import Tally  # noqa: PLC0415
+    from remote_inference.learn.evaluation.report import REPORT, write_report  # noqa: PLC0415
+    from remote_inference.learn.evaluation.results import ResultsFolder, merge_folders  # noqa: PLC0415
+    from remote_inference.learn.evaluation.run import Shard  # noqa: PLC0415
+    from remote_inference.learn.evaluation.statistics import Requirement  # noqa: PLC0415
+
+    shard = Shard.parse(arguments.shard)
+    requirements = [Requirement.parse(text) for text in arguments.require]
+    if arguments.merge and shard.count > 1:
+        raise UserError("--merge: found with --shard, expected one of them")
+    if arguments.merge and arguments.save:
+        raise UserError("--merge: found with --save, expected one of them: it plays nothing")
+    evaluation = load_evaluation(arguments.evaluation)
+    if arguments.reveal and not evaluation.blind:
+        raise UserError(f"--reveal: expected `blind: true` in {arguments.evaluation}")
+    if evaluation.blind and shard.count > 1:
+        raise UserError(
+            "--shard: found with `blind: true`, expected one of them: each shard would draw letters"
+        )
+    with ResultsFolder(arguments.out, evaluation) as folder:
+        names = open_names(folder.folder, evaluation) if evaluation.blind and not arguments.reveal else {}
+        if arguments.merge:
+            merge_folders(arguments.merge, folder, evaluation)
+            tally = Tally()
+        else:
+            tally = _play(arguments, evaluation, folder, shard, names)
+            if names and tally.warnings:  # they name policies
+                tally.warnings = [f"{len(tally.warnings)} more notes: {HIDDEN}"]
+        findings = write_report(evaluation, folder, arguments.evaluation.name, names)
+    broken = _find_broken(requirements, findings)
+    if arguments.json:
+        unplayed = [
+            {**vars(key.condition), "seed": key.seed, "why": show_reason(why, names)}
+            for key, why in ((show_key(one, names), why) for one, why in tally.unplayed.items())
+        ]
+        print_json(
+            {
+                "summary": findings.to_json(),
+                "troubles": dict(tally.failures),
+                "unplayed": unplayed,
+                "warnings": tally.warnings,
+                "broken_requirements": broken,
+            }
+        )
+    elif not arguments.quiet:
+        _print(findings, tally, broken, arguments.out / REPORT)
+    is_whole = shard.count > 1 or findings.played == findings.asked
+    return EXIT_OK if is_whole and not tally.unplayed and not broken else EXIT_NO
+
+
+def _play(
+    arguments: argparse.Namespace,
+    evaluation: Evaluation,
+    folder: ResultsFolder,
+    shard: Shard,
+    names: Mapping[str, str],
+) -> Tally:
+    from remote_inference.learn.evaluation.run import Run  # noqa: PLC0415
+
+    save = None
+    if arguments.save:
+        from remote_inference.learn.evaluation.saving import SavedEpisodes  # noqa: PLC0415  imports pyarrow
+        from remote_inference.learn.rollouts.saving import require_new  # noqa: PLC0415
+
+        require_new(arguments.save)
+        save = partial(SavedEpisodes, arguments.save)
+    home = arguments.evaluation.absolute().parent
+    count = len(shard.pick(evaluation.keys("")))
+    with _show_progress(arguments, count, len(folder.results), names) as report:
+        return Run(evaluation, home, folder, shard=shard, report=report, save=save).run()
+
+
+@contextmanager
+def _show_progress(
+    arguments: argparse.Namespace, count: int, done: int, names: Mapping[str, str]
+) -> Iterator[Callable[[EpisodeKey, EpisodeResult | None, str], None]]:
+    """Show a bar on a terminal; yield what takes each episode's end. Failures are always shown."""
+    from rich.console import Console  # noqa: PLC0415  takes a tenth of a second
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    from remote_inference.learn.evaluation.blinding import show_key, show_reason  # noqa: PLC0415
+
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    is_shown = console.is_terminal and not (arguments.quiet or arguments.json)
+    columns = (TextColumn("episodes"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not is_shown) as bar:
+        shown = bar.add_task("episodes", total=count, completed=min(done, count))
+
+        def report(key: EpisodeKey, result: EpisodeResult | None, why: str) -> None:
+            bar.advance(shown)
+            if result is None:
+                bar.console.print(
+                    f"not played: {show_key(key, names)}: {show_reason(why, names)}", markup=False
+                )
+
+        yield report
+
+
+def _find_broken(requirements: list[Requirement], findings: Findings) -> list[str]:
+    problems = [each.find_problem(one) for each in requirements for one in findings.summaries]
+    if requirements and not findings.summaries:
+        problems.append(f"found no episode, expected {requirements[0]}")
+    return [problem for problem in problems if problem]
+
+
+def _print(findings: Findings, tally: Tally, broken: list[str], report: Path) -> None:
+    from remote_inference.tools.tables import Table, print_table  # noqa: PLC0415
+
+    tasks = {one.condition.task for one in findings.summaries}
+    heads = ("policy", "mode", "latency", "success", "95 % interval", "steps", *(["task"] * (len(tasks) > 1)))
+    rows = []
+    for one in findings.summaries:
+        at = one.condition
+        cells = (
+            at.policy,
+            at.mode,
+            at.latency,
+            f"{one.rate:.0%} ({one.successes} of {one.episodes})",
+            f"{one.low:.1%} to {one.high:.1%}",
+            f"{one.steps.mean:.4g}",
+            at.task,
+        )
+        rows.append(cells[: len(heads)])
+    print_table(Table("", heads, rows, ("steps",)))
+    print(f"{tally.played} episodes played now, {findings.played} of {findings.asked} in all")
+    for warning in tally.warnings:
+        print(f"note: {warning}")
+    if tally.failures:
+        print("errors: " + ", ".join(f"{kind} {count}" for kind, count in tally.failures.items()))
+    if tally.unplayed:
+        print(f"{len(tally.unplayed)} episodes could not be played; run again to try them again")
+    for problem in broken:
+        print(f"not kept: {problem}")
+    print(f"report: {report}")

@@ -1,0 +1,194 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`remote-inference explain`: a picture of a run, one motion walked back, or a page to scrub through."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from remote_inference.base.errors import UserError
+from remote_inference.tools.cli.common import (
+    add_namespace,
+    add_output_arguments,
+    print_json,
+    require_new,
+    show_bag_progress,
+)
+
+if TYPE_CHECKING:
+    from remote_inference.base.contract.contract import Contract
+
+EXAMPLES = {
+    "explain": (
+        "bag",
+        "bag --from 12 --to 20 --out stall.png",
+        "bag --at 13.7",
+        "bag --at 2026-11-22T15:04:29.5Z --request-log requests.jsonl --json",
+        "bag --command 412",
+        "bag --html run.html --from 10 --to 70",
+        "bag --json",
+        "bag --namespace /robot_1 --contract robot.contract.yaml",
+    ),
+}
+PICTURE = Path("report.png")
+LONGEST_S = 1e9  # 30 years: nanoseconds of more may be no number of a bag
+JSON_SHAPE = (
+    '{"picture", "duration_s", "requests", "requests_unanswered", "latency_ms", "actions", "age_s", '
+    '"states", "paused_s", "longest_hold", "shadow", "clock_jumps", "interventions", "chunks", "seams"}, '
+    "of the whole run; with --at or --command a motion, as docs/reference/provenance.md lists it; with "
+    '--html also {"page", "ticks", "images", "left_out"}'
+)
+
+
+def add_explain(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("bag", type=Path, metavar="BAG", help="folder of the bag")
+    add_namespace(parser, "the only robot's in the bag")
+    motion = parser.add_mutually_exclusive_group()
+    motion.add_argument(
+        "--at",
+        metavar="TIME",
+        help="walk back the motion of an instant: seconds of the run, seconds since 1970, or a time with its "
+        "zone as 2026-11-22T15:04:29.5Z",
+    )
+    motion.add_argument(
+        "--command",
+        type=int,
+        metavar="N",
+        help="walk back the motion of control tick N, as `executed` counts",
+    )
+    parser.add_argument(
+        "--request-log", type=Path, metavar="FILE", help="the server's request log, to show its lines"
+    )
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="write a page that explains each command at a cursor"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help=f"picture of the run to write: PNG, PDF or SVG, by its ending (default: {PICTURE})",
+    )
+    parser.add_argument("--force", action="store_true", help="replace the picture or the page if it exists")
+    parser.add_argument(
+        "--from",
+        dest="from_s",
+        type=_second,
+        metavar="SECONDS",
+        help="show the run from this second on in every panel; 0 alone: all of it (default: all of it, but "
+        "of the joints the first seconds of motion)",
+    )
+    parser.add_argument(
+        "--to",
+        dest="to_s",
+        type=_second,
+        metavar="SECONDS",
+        help="show the run up to this second (default: its end)",
+    )
+    parser.add_argument("--contract", type=Path, help="the robot's contract (default: the one in the bag)")
+    add_output_arguments(parser, json_shape=JSON_SHAPE)
+
+
+def _second(text: str) -> float:
+    """Return a time of the run [s] from text."""
+    if not abs(value := float(text)) <= LONGEST_S:
+        raise argparse.ArgumentTypeError(f"found {text}, expected seconds since the run's beginning")
+    return value
+
+
+def run_explain(arguments: argparse.Namespace) -> int:
+    is_motion = arguments.at is not None or arguments.command is not None
+    if arguments.out and (is_motion or arguments.html):
+        raise UserError(
+            "--out: the picture is of the whole run, expected no --at, --command or --html with it"
+        )
+    if arguments.request_log and not (is_motion or arguments.html):
+        raise UserError("--request-log: expected --at, --command or --html, which show its lines")
+    if is_motion and not arguments.html and (arguments.from_s is not None or arguments.to_s is not None):
+        raise UserError("--from, --to: expected none with --at or --command, which name one instant")
+    from remote_inference.base.contract.contract import load_contract  # noqa: PLC0415  the rest needs rosbags
+
+    contract = load_contract(arguments.contract) if arguments.contract else None
+    if not (is_motion or arguments.html):
+        return _draw(arguments, contract)
+    if arguments.html:
+        require_new(arguments.html, "--html", force=arguments.force)
+    motion = _explain(arguments, contract) if is_motion else None
+    page = _write_page(arguments, contract, motion) if arguments.html else None
+    if arguments.json:
+        print_json({**(motion.to_json() if motion else {}), **(page or {})})
+    elif not arguments.quiet:
+        _print(motion, page)
+    return 0
+
+
+def _draw(arguments: argparse.Namespace, contract: Contract | None) -> int:
+    out = arguments.out or PICTURE
+    require_new(out, "--out", force=arguments.force)
+    from remote_inference.bags.report.report import draw_report  # noqa: PLC0415  needs matplotlib
+    from remote_inference.bags.report.summary import describe, summarise  # noqa: PLC0415
+    from remote_inference.bags.timeline.timeline_reader import load_timeline  # noqa: PLC0415
+
+    with show_bag_progress("reading the run", arguments.bag, arguments) as report:
+        timeline = load_timeline(
+            arguments.bag, arguments.namespace, contract, with_frames=False, on_progress=report
+        )
+    draw_report(timeline, out, f"{arguments.bag.name}, {timeline.namespace}", _window_s(arguments))
+    numbers = summarise(timeline)
+    if arguments.json:
+        print_json({"picture": str(out), **numbers})
+    elif not arguments.quiet:
+        print(*describe(timeline.namespace, numbers), f"picture: {out}", sep="\n")
+    return 0
+
+
+def _window_s(arguments: argparse.Namespace) -> tuple[float, float] | None:
+    if arguments.from_s is None and arguments.to_s is None:
+        return None
+    return arguments.from_s or 0.0, math.inf if arguments.to_s is None else arguments.to_s
+
+
+def _explain(arguments: argparse.Namespace, contract: Contract | None) -> Any:
+    from remote_inference.bags.provenance.explanation import explain_motion  # noqa: PLC0415
+
+    with show_bag_progress("looking for the command", arguments.bag, arguments) as report:
+        return explain_motion(
+            arguments.bag,
+            arguments.namespace,
+            contract,
+            tick=arguments.command,
+            at=arguments.at or "",
+            request_log=arguments.request_log,
+            on_progress=report,
+        )
+
+
+def _write_page(arguments: argparse.Namespace, contract: Contract | None, motion: Any) -> dict[str, Any]:
+    from remote_inference.bags.provenance.page.page import write_page  # noqa: PLC0415
+
+    with show_bag_progress("reading the run", arguments.bag, arguments) as report:
+        written = write_page(
+            arguments.bag,
+            arguments.html,
+            arguments.namespace,
+            contract,
+            window_s=_window_s(arguments),
+            cursor_s=motion.command.t_s if motion else None,
+            request_log=arguments.request_log,
+            on_progress=report,
+        )
+    return written.to_json()
+
+
+def _print(motion: Any, page: dict[str, Any] | None) -> None:
+    from remote_inference.bags.provenance.text import motion_lines  # noqa: PLC0415
+
+    if motion:
+        print("\n".join(motion_lines(motion)))
+    if page:
+        ticks, images = page["ticks"], page["images"]
+        print(f"page: {page['page']}, {ticks} control ticks, {images} observations with images")
+        for text in page["left_out"]:
+            print(f"left out: {text}")

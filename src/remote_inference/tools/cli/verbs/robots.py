@@ -1,0 +1,213 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Verbs that watch and move robots: `status`, `list`, `top`, `resume` and the like, `reset`, `run-task`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from remote_inference.base.stop_signals import interrupting
+from remote_inference.tools.cli.common import (
+    ROBOT_HELP,
+    add_output_arguments,
+    add_timeout,
+    open_client,
+    positive,
+    print_error,
+    print_json,
+    print_response,
+)
+from remote_inference.tools.cli.exit_codes import EXIT_NO, EXIT_OK
+
+if TYPE_CHECKING:
+    from remote_inference.action import RunPolicy
+
+EXAMPLES = {
+    "status": ("", "robot_1 --json"),
+    "list": ("", "--json"),
+    "top": ("", "--once", "--json --period 5"),
+    "trigger": ("robot_1",),
+    "reset": ("robot_1", 'robot_1 --task "pick up the blue cube"'),
+    "run_task": (
+        'robot_1 "pick up the cube" --limit 30',
+        'robot_1 "pick up the cube" --success-topic cube_in_box --json',
+    ),
+}
+PERIOD_S = 1.0  # of `top`
+
+
+def add_status(parser: argparse.ArgumentParser) -> None:
+    only_one = f"{ROBOT_HELP}; may be left out where there is only one"
+    parser.add_argument("robot", nargs="?", metavar="ROBOT", help=only_one)
+    add_timeout(parser)
+    shape = (
+        '{"robot", "guard": {rule: count}, "shadow_error": {joint: {"mean", "max"}}} and the fields '
+        "of ClientState"
+    )
+    add_output_arguments(parser, json_shape=shape, quiet="")
+
+
+def run_status(arguments: argparse.Namespace) -> int:
+    from remote_inference.base.wire.qos import LATCHED_QOS, STATE_TOPIC  # noqa: PLC0415
+    from remote_inference.msg import ClientState  # noqa: PLC0415
+    from remote_inference.tools.fleet_view import describe_robot, robot_as_json  # noqa: PLC0415
+    from remote_inference.tools.tables import print_table  # noqa: PLC0415
+
+    with open_client("status_verb") as ros:
+        robot = ros.find_robot(arguments.robot, arguments.timeout)
+        topic, watch = f"{robot}/{STATE_TOPIC}", ros.watch_robots(arguments.robot)
+        state = ros.read_one(ClientState, topic, LATCHED_QOS, arguments.timeout, watch)
+        if arguments.json:
+            print_json(robot_as_json(robot, state))
+        else:
+            print_table(describe_robot(robot, state))
+    return 0
+
+
+def add_list(parser: argparse.ArgumentParser) -> None:
+    add_timeout(parser, "robots and servers")
+    shape = (
+        '{"looked_s", "robots": [as status --json], "servers": [{"server"} and the fields of ServerStatus]}'
+    )
+    add_output_arguments(parser, json_shape=shape, quiet="")
+    parser.set_defaults(once=True)
+
+
+def add_top(parser: argparse.ArgumentParser) -> None:
+    add_timeout(parser, "robots and servers")
+    parser.add_argument(
+        "--period",
+        type=positive,
+        default=PERIOD_S,
+        metavar="S",
+        help=f"time between refreshes (default {PERIOD_S:g} s)",
+    )
+    parser.add_argument("--once", action="store_true", help="print one table and end, as in a pipe")
+    add_output_arguments(parser, json_shape="at each refresh, one line as list --json", quiet="")
+
+
+def run_top(arguments: argparse.Namespace) -> int:
+    from remote_inference.tools.fleet_view import FleetWatch  # noqa: PLC0415  imports rclpy
+    from remote_inference.tools.tables import is_terminal  # noqa: PLC0415
+
+    with open_client(f"{arguments.verb}_verb") as ros:
+        watch = FleetWatch(ros)
+        watch.settle(arguments.timeout)
+        if arguments.json:
+            print_json(watch.as_json())
+            while not arguments.once:
+                watch.refresh(arguments.period)
+                print_json(watch.as_json())
+        elif arguments.once or not is_terminal():
+            watch.print_tables()
+        else:
+            watch.draw(arguments.period)
+    return 0
+
+
+run_list = run_top  # once
+
+
+# -- Verbs that change what a robot does -----------------------------------------------------------------
+
+
+def add_robot(parser: argparse.ArgumentParser) -> None:
+    """Declare ROBOT, which is named: while another may be undiscovered, "the only robot" is a guess."""
+    text = f"{ROBOT_HELP}; always named, as another robot may not be seen yet"
+    parser.add_argument("robot", metavar="ROBOT", help=text)
+    add_timeout(parser)
+
+
+def add_trigger(parser: argparse.ArgumentParser, *, fields: str = "") -> None:
+    """Declare the arguments of a verb that calls one service of a robot."""
+    add_robot(parser)
+    add_output_arguments(parser, json_shape='{"robot", "success", "message"' + fields + "}")
+
+
+def run_trigger(arguments: argparse.Namespace) -> int:
+    """Call the service of the verb's name; return the exit code."""
+    from std_srvs.srv import Trigger  # noqa: PLC0415
+
+    return _call(arguments, Trigger, arguments.verb.replace("-", "_"), Trigger.Request())
+
+
+def _call(arguments: argparse.Namespace, kind: Any, service: str, request: Any, *fields: str) -> int:
+    """Call one service of a robot and print its answer, in JSON with `fields`; return the exit code."""
+    with open_client(f"{service}_verb") as ros:
+        robot = ros.find_robot(arguments.robot, arguments.timeout)
+        response = ros.call(kind, f"{robot}/remote_inference/{service}", request, arguments.timeout)
+        return print_response(arguments, "robot", robot, response, *fields)
+
+
+def add_reset(parser: argparse.ArgumentParser) -> None:
+    add_trigger(parser, fields=', with --task "episode_id"')
+    parser.add_argument(
+        "--task", metavar="TEXT", help="instruction of the new episode (default: the current one)"
+    )
+
+
+def run_reset(arguments: argparse.Namespace) -> int:
+    if arguments.task is None:
+        return run_trigger(arguments)
+    from remote_inference.srv import StartEpisode  # noqa: PLC0415
+
+    request = StartEpisode.Request(task=arguments.task)
+    return _call(arguments, StartEpisode, "start_episode", request, "episode_id")
+
+
+def add_run_task(parser: argparse.ArgumentParser) -> None:
+    add_robot(parser)
+    parser.add_argument(
+        "task", nargs="?", default="", metavar="TASK", help="instruction (default: the current one)"
+    )
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=0.0,
+        metavar="S",
+        help="longest time of the run (default: no limit)",
+    )
+    parser.add_argument(
+        "--success-topic",
+        default="",
+        metavar="TOPIC",
+        help="std_msgs/Bool, relative to the robot's namespace, whose true ends the run (default: none)",
+    )
+    shape = '{"robot", "termination", "message", "elapsed_s"}'
+    add_output_arguments(parser, json_shape=shape, quiet="do not show how far the run is")
+
+
+def run_run_task(arguments: argparse.Namespace) -> int:
+    from remote_inference.action import RunPolicy  # noqa: PLC0415
+    from remote_inference.robot.task_run import Termination  # noqa: PLC0415
+    from remote_inference.tools.cli.task_client import TaskClient  # noqa: PLC0415
+
+    goal = RunPolicy.Goal(
+        task=arguments.task, max_duration_s=arguments.limit, success_topic=arguments.success_topic
+    )
+    with open_client("run_task_verb") as ros, interrupting():
+        robot = ros.find_robot(arguments.robot, arguments.timeout)
+        is_quiet = arguments.quiet or arguments.json
+        show = (lambda _: None) if is_quiet else _show_feedback
+        result = TaskClient(ros, robot).run(goal, arguments.timeout, show)
+        if result is None:
+            print_error("run-task", f"{robot} rejected the goal; its log says why")
+            return EXIT_NO
+        name = Termination(result.termination).name
+        if arguments.json:
+            answer = {"termination": name, "message": result.message, "elapsed_s": result.elapsed_s}
+            print_json({"robot": robot, **answer})
+        else:
+            print(f"{robot}: {name}: {result.message}, after {result.elapsed_s:.1f} s", flush=True)
+    return EXIT_OK if result.termination == Termination.SUCCEEDED else EXIT_NO
+
+
+def _show_feedback(feedback: RunPolicy.Feedback) -> None:
+    print(
+        f"{feedback.elapsed_s:6.1f} s  {feedback.state_name}, {feedback.chunks} chunks, "
+        f"{feedback.holds} holds, {feedback.interventions} interventions",
+        file=sys.stderr,
+        flush=True,
+    )

@@ -1,0 +1,365 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Verbs that play in simulators: `rollouts`, `hud` and `hud-agent`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+from remote_inference.base.errors import UserError
+from remote_inference.base.stop_signals import common_signals
+from remote_inference.tools.cli.common import (
+    add_output_arguments,
+    open_client,
+    print_json,
+    set_zenoh_environment,
+)
+from remote_inference.tools.cli.exit_codes import EXIT_NO, EXIT_OK
+
+if TYPE_CHECKING:
+    from remote_inference.base.policy import Policy
+    from remote_inference.learn.rollouts import Transport
+    from remote_inference.learn.rollouts.group import Group
+    from remote_inference.learn.rollouts.pool import Isolation
+
+EXAMPLES = {
+    "rollouts": (
+        "--group 8 --environment belt_arm --seed 7",
+        "--environment belt_arm --temperature 3 --parquet group.parquet",
+        "--pool /environment_pool --group 8 --seed 7",
+        "--environment my_package.shed:Shed --policy shed.manifest.yaml --json",
+    ),
+    "hud": (
+        "belt_arm",
+        "belt_arm --real-time --port 9091",
+        "gymnasium:gym_pusht:gym_pusht/PushT-v0 --option mapping=pusht.yaml",
+    ),
+    "hud_agent": (
+        "127.0.0.1:41035 --server /policy_server",
+        "127.0.0.1:41035 --server gpu_1 --episodes 10 --rename front=images.top",
+    ),
+}
+NAMES = "built-in name, gymnasium:<id>, package.module:attribute, or the name of an entry point"
+SHIPPED = "belt_arm_flow"  # draws its chunks, so that rollouts differ
+TIMEOUT_S = 30.0  # of a policy's answers to `hud-agent`
+
+
+def add_option_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare `--option`, whose texts `read_options` reads."""
+    parser.add_argument(
+        "--option",
+        dest="options",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="option of the environment, its value as JSON or text; may be given several times",
+    )
+
+
+def read_options(texts: list[str]) -> dict[str, object]:
+    """Return options by name. Raises UserError for one without a name or a value."""
+    options: dict[str, object] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise UserError(f"--option: found {text!r}, expected KEY=VALUE")
+        try:
+            options[name] = json.loads(value)
+        except ValueError:
+            options[name] = value
+    return options
+
+
+def add_rollouts(parser: argparse.ArgumentParser) -> None:
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--environment", help=NAMES)
+    where.add_argument(
+        "--pool", metavar="NODE", help="lease the simulators of this environment_pool, on whatever machine"
+    )
+    add_option_argument(parser)
+    parser.add_argument("--group", type=int, default=8, help="rollouts, each in a process (default 8)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of the environments and of the noise (default 0)"
+    )
+    parser.add_argument("--task", default="", help="instruction (default the environment's first)")
+    parser.add_argument(
+        "--policy",
+        type=Path,
+        metavar="MANIFEST",
+        help=f"manifest of the policy, which runs in this process (default the shipped {SHIPPED})",
+    )
+    parser.add_argument(
+        "--temperature", type=float, default=1.0, help="scale of the noise that the policy draws (default 1)"
+    )
+    parser.add_argument(
+        "--execution-horizon", type=int, metavar="ROWS", help="rows executed of each chunk (default all)"
+    )
+    parser.add_argument("--max-steps", type=int, help="of each rollout (default the environment's limit)")
+    parser.add_argument(
+        "--film-strip",
+        type=Path,
+        metavar="FILE",
+        default=Path("rollouts.png"),
+        help="picture of the rollouts (default rollouts.png)",
+    )
+    parser.add_argument("--parquet", type=Path, metavar="FILE", help="write a table, a row per control tick")
+    parser.add_argument(
+        "--lerobot-v3", type=Path, metavar="FOLDER", help="write a data set, an episode per rollout"
+    )
+    add_output_arguments(parser, json_shape='{"group", "isolation", "wall_s", "film_strip"}')
+
+
+def run_rollouts(arguments: argparse.Namespace) -> int:
+    _check(arguments)
+    from remote_inference.learn.rollouts import film_strip, saving  # noqa: PLC0415  numpy, pyarrow and Pillow
+
+    for path in (arguments.parquet, arguments.lerobot_v3):
+        if path is not None:
+            saving.require_new(path)
+    transport = _make_transport(arguments)
+    with closing(_load_policy(arguments)) as policy:
+        begin_s = time.monotonic()
+        group, isolation = asyncio.run(_play(arguments, transport, policy))
+        wall_s = time.monotonic() - begin_s
+    if arguments.parquet:
+        saving.save_parquet(group, arguments.parquet)
+    if arguments.lerobot_v3:
+        saving.save_lerobot(group, arguments.lerobot_v3)
+    camera = film_strip.find_camera(group)
+    if camera is not None:
+        film_strip.draw_film_strip(group, camera, arguments.film_strip)
+    if arguments.json:
+        print_json(
+            {
+                "group": saving.describe(group),
+                "isolation": vars(isolation) | {"is_proven": isolation.is_proven},
+                "wall_s": wall_s,
+                "film_strip": str(arguments.film_strip) if camera else None,
+            }
+        )
+    elif not arguments.quiet:
+        _print_group(group, isolation, wall_s)
+        print(f"film strip: {arguments.film_strip}" if camera else "no film strip: the policy sees no camera")
+    return EXIT_OK if isolation.is_proven else EXIT_NO
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Raise UserError for options that no rollouts can be played with."""
+    if arguments.group < 1:
+        raise UserError(f"--group: found {arguments.group}, expected 1 or more")
+    for option in ("execution_horizon", "max_steps"):
+        if (value := getattr(arguments, option)) is not None and value < 1:
+            raise UserError(f"--{option.replace('_', '-')}: found {value}, expected 1 or more")
+    if not arguments.temperature >= 0:
+        raise UserError(f"--temperature: found {arguments.temperature:g}, expected 0 or more")
+    if arguments.pool and arguments.options:
+        raise UserError("--option: found beside --pool, whose node has the options of its environment")
+
+
+async def _play(
+    arguments: argparse.Namespace, transport: Transport, policy: Policy
+) -> tuple[Group, Isolation]:
+    from remote_inference.learn.rollouts import LocalPolicy, RolloutPool  # noqa: PLC0415
+    from remote_inference.learn.rollouts.pool import prove_isolation  # noqa: PLC0415
+
+    asked = LocalPolicy(policy)
+    try:
+        async with RolloutPool(transport, arguments.group) as pool:
+            limit = arguments.max_steps or round(pool.spec.episode_limit_s * pool.spec.control_rate_hz)
+            with _show_progress(arguments, limit) as progress:
+                group = await pool.run_group(
+                    asked,
+                    seed=arguments.seed,
+                    task=arguments.task,
+                    temperature=arguments.temperature,
+                    execution_horizon=arguments.execution_horizon,
+                    max_steps=arguments.max_steps,
+                    keep_observations=True,
+                    progress=progress,
+                )
+            return group, await prove_isolation(pool, group)
+    finally:
+        asked.close()
+
+
+def _make_transport(arguments: argparse.Namespace) -> Transport:
+    """Return the way to the simulators; none is started yet."""
+    if not arguments.pool:
+        from remote_inference.learn.rollouts import LocalTransport  # noqa: PLC0415
+
+        options = read_options(arguments.options)
+        return LocalTransport.of(arguments.environment, options, arguments.group)
+    from remote_inference.tools.deployment.middleware import require_middleware  # noqa: PLC0415
+
+    require_middleware()
+    from remote_inference.learn.nodes.pool_client import connect_to_pool  # noqa: PLC0415  imports rclpy
+
+    set_zenoh_environment()
+    return connect_to_pool(arguments.pool)
+
+
+def _load_policy(arguments: argparse.Namespace) -> Policy:
+    from remote_inference.base.paths import share_path  # noqa: PLC0415
+    from remote_inference.server.manifest.manifest import ModelSource, load_manifest  # noqa: PLC0415
+    from remote_inference.server.policies import load_policy  # noqa: PLC0415
+
+    if arguments.policy is not None:
+        return load_policy(load_manifest(arguments.policy).model)
+    return load_policy(
+        ModelSource(backend="chunk_network", path=str(share_path("config", "models", SHIPPED)))
+    )
+
+
+@contextmanager
+def _show_progress(arguments: argparse.Namespace, limit: int) -> Iterator[Callable[[int, int], None] | None]:
+    """Show a bar per rollout on a terminal; yield what takes a rollout and its steps."""
+    from rich.console import Console  # noqa: PLC0415  takes a tenth of a second
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415
+
+    console = Console(stderr=True)
+    if arguments.quiet or arguments.json or not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"))
+    with Progress(*columns, console=console, transient=True) as bars:
+        tasks = [bars.add_task(f"rollout {number}", total=limit) for number in range(arguments.group)]
+        yield lambda rollout, steps: bars.update(tasks[rollout], completed=steps)
+
+
+def _print_group(group: Group, isolation: Isolation, wall_s: float) -> None:
+    from remote_inference.tools.tables import Table, print_table  # noqa: PLC0415
+
+    rows = []
+    for number, (one, advantage) in enumerate(zip(group.trajectories, group.advantages, strict=True)):
+        cells: tuple[Any, ...] = (number, one.slot, one.process_id, len(one), len(one.chunks))
+        outcome = "yes" if one.is_success else "no"
+        rows.append((*map(str, cells), outcome, f"{one.total_reward:.3g}", f"{advantage:+.2f}"))
+    numbers = ("rollout", "slot", "process", "steps", "chunks", "reward", "advantage")
+    print_table(Table("", (*numbers[:5], "success", *numbers[5:]), rows, numbers))
+    print(f"{group.environment.name}, {group.task!r}, seed {group.seed}: {_judge(group)}")
+    print(f"policy version {', '.join(group.policy_versions)}{' (mixed)' if group.is_mixed else ''}")
+    print(
+        f"isolation: {isolation.processes} processes; {isolation.repeated} of {isolation.rollouts} rollouts "
+        "came out equal, bit for bit, when repeated in another slot"
+    )
+    print(f"{wall_s:.1f} s in all, {sum(map(len, group.trajectories))} steps")
+
+
+def _judge(group: Group) -> str:
+    said = f"{group.successes.sum()} of {len(group)} succeeded, {group.distinct} different rollouts"
+    if group.distinct == 1 and len(group) > 1:
+        return f"{said}: the policy draws nothing"
+    return f"{said}; all rewards are equal, so there are no advantages" if group.is_degenerate else said
+
+
+def add_hud(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("environment", help=NAMES)
+    add_option_argument(parser)
+    parser.add_argument(
+        "--real-time",
+        action="store_true",
+        help="run the environment on its own clock and take chunks; left out, it waits for each action",
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on; default: 127.0.0.1")
+    parser.add_argument("--port", type=int, default=0, help="port of the WebSocket; default: any free one")
+    parser.add_argument("--control-port", type=int, default=0, help="port of the control channel; as --port")
+
+
+def run_hud(arguments: argparse.Namespace) -> int:
+    from remote_inference.learn.environments import make_environment  # noqa: PLC0415  may import a simulator
+    from remote_inference.learn.environments.runners import ThreadEnvironment  # noqa: PLC0415
+    from remote_inference.learn.hud.episode import HudEnvironment  # noqa: PLC0415
+    from remote_inference.learn.hud.server import PORT_ANNOUNCEMENT, HudServer  # noqa: PLC0415
+
+    name, options = arguments.environment, read_options(arguments.options)
+    server = HudServer(
+        lambda: HudEnvironment(ThreadEnvironment(name, lambda: make_environment(name, options))),
+        real_time=arguments.real_time,
+        host=arguments.host,
+    )
+
+    def announce(control_port: int) -> None:
+        print(f"{name} at {server.url}", file=sys.stderr)
+        print(f"{PORT_ANNOUNCEMENT}{control_port}", flush=True)
+
+    async def serve() -> None:
+        stop = asyncio.Event()
+        for number in common_signals():
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        await server.run(announce, stop, arguments.port, arguments.control_port)
+
+    asyncio.run(serve())
+    return 0
+
+
+def add_hud_agent(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("control", help="HOST:PORT of the bridge's control channel, as after HUD_SIM_PORT=")
+    parser.add_argument("--server", required=True, help="policy server whose chunks are played")
+    parser.add_argument("--episodes", type=int, default=1, help="to play, one after another (default 1)")
+    parser.add_argument("--task", help="given to the bridge's reset, if given")
+    parser.add_argument(
+        "--seed", type=int, help="given to the bridge's reset, if given; one more each episode"
+    )
+    parser.add_argument(
+        "--rename",
+        action="append",
+        default=[],
+        metavar="CAMERA=FEATURE",
+        help="policy's name for a camera of the bridge; may be given several times",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=TIMEOUT_S,
+        metavar="S",
+        help=f"of each answer (default {TIMEOUT_S:g} s)",
+    )
+    shape = '{"episodes": [{"steps", "requests", "ended", "score": {what the bridge says}}]}'
+    add_output_arguments(parser, json_shape=shape, quiet="print nothing but errors")
+
+
+def run_hud_agent(arguments: argparse.Namespace) -> int:
+    from remote_inference.learn.hud.agent import HudAgent  # noqa: PLC0415  imports rclpy
+    from remote_inference.learn.hud.client import HudControl, HudError  # noqa: PLC0415
+    from remote_inference.tools.deployment.bringup import absolute_name  # noqa: PLC0415
+
+    host, _, port = arguments.control.rpartition(":")
+    if not host or not port.isdecimal():
+        raise HudError(f"found {arguments.control!r}, expected HOST:PORT of a control channel")
+    server = absolute_name(arguments.server, "--server")
+    rename = dict(_split(text) for text in arguments.rename)
+    played = []
+    with (
+        HudControl(host, int(port), arguments.timeout) as control,
+        open_client("hud_agent", namespace=f"/hud_{token_hex(4)}") as client,
+    ):
+        agent = HudAgent(client, control, server, arguments.timeout, rename)
+        for index in range(arguments.episodes):
+            task = {} if arguments.task is None else {"task": arguments.task}
+            if arguments.seed is not None:
+                task["seed"] = arguments.seed + index
+            episode = agent.play(task)
+            played.append(episode)
+            if not (arguments.quiet or arguments.json):
+                print(
+                    f"{episode.steps} steps, {episode.requests} requests: {dict(episode.score)}", flush=True
+                )
+        if arguments.json:
+            print_json({"episodes": [vars(episode) for episode in played]})
+    return 0
+
+
+def _split(text: str) -> tuple[str, str]:
+    camera, equals, feature = text.partition("=")
+    if not camera or not equals or not feature:
+        raise UserError(f"--rename: found {text!r}, expected CAMERA=FEATURE")
+    return camera, feature
