@@ -5,6 +5,11 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 DISTRO ?= jazzy
+# Those of ROS 2 are the requirements that have rclpy: another one is another file.
+DISTROS := $(sort $(patsubst requirements/%.txt,%,$(shell grep -l '^ros-[a-z]*-rclpy==' requirements/*.txt)))
+ifeq ($(filter $(DISTRO),$(DISTROS)),)
+$(error DISTRO: found $(DISTRO), expected one of $(DISTROS), or wheels of it in requirements/$(DISTRO).txt)
+endif
 PYTHON ?= python3
 # For LeRobot; empty: what the PATH, pyenv or uv have.
 PYTHON312 ?=
@@ -55,13 +60,16 @@ REQUIREMENTS := requirements/$(DISTRO).txt requirements/build.txt requirements/r
 SOURCES := $(shell find src action msg srv scripts launch config examples -type f -not -name '*.pyc') CMakeLists.txt package.xml \
 	pyproject.toml tools/ros_wheels.cmake
 
-.PHONY: help setup demo test test-nodes test-fast test-robot test-distribution try-peers test-policies test-lerobot test-hud test-environments fuzz golden soak soak-nodes mutants sbom lint format docs status-picture provenance-picture fault-table bench \
+.PHONY: help distros setup demo test test-nodes test-fast test-robot test-distribution try-peers test-policies test-lerobot test-hud test-environments fuzz golden soak soak-nodes mutants sbom lint format docs status-picture provenance-picture fault-table bench \
 	bench-control bench-capacity bench-peers bench-against bench-waterfall bench-bags bench-fleet bench-rollouts bench-evaluation bench-batches bench-weights bench-weights-pause train-demo study clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
-	@echo "  DISTRO=jazzy|kilted chooses the ROS 2 wheels; ARGS='...' is passed on to the program."
+	@echo "  DISTRO=... chooses the ROS 2 wheels, of $(DISTROS); ARGS='...' is passed on to the program."
 	@echo "  APT=no does without packages of the system, APT=yes installs them unasked: see README.md."
+
+distros:  ## print the distributions of ROS 2 that have requirements of wheels
+	@echo $(DISTROS)
 
 setup: $(PACKAGE) $(RENDERING)  ## install everything into .venv/<distro> and build the interfaces
 

@@ -96,6 +96,7 @@ class FleetRobot:
         config = RobotConfig(
             servers=tuple(servers),
             autostart=True,
+            merge_mode="append",
             buffer_time_s=BUFFER_S,
             execution_horizon=EXECUTED_ROWS,
             max_offline_s=3600.0,

@@ -33,7 +33,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "test"))
 
-from remote_inference.bags.storage.bag import open_bag
+from remote_inference.bags.storage.bag import BagReader
 from remote_inference.base.wire.qos import DECISIONS_TOPIC
 from remote_inference.robot.decisions import DecisionDecoder, DecisionEncoder
 from remote_inference.robot.journal import Entry
@@ -139,7 +139,7 @@ def record_bags(folder: Path, paths: Iterable[Path]) -> tuple[str, int]:
 
 def _runs_of(path: Path) -> dict[int, list[bytes]]:
     runs: dict[int, list[bytes]] = {}
-    with open_bag(path) as bag:
+    with BagReader(path) as bag:
         topics = [topic for topic in bag.topics if topic.endswith(DECISIONS_TOPIC)]
         for _, _, message in bag.messages(topics):
             runs.setdefault(int(message.instance), []).append(bytes(message.data))

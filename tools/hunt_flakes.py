@@ -29,7 +29,9 @@ from markdown_table import make_table
 
 ROOT = Path(__file__).parents[1]
 SUITES = ("system", "faults", "robot/nodes", "server/nodes", "tools", "transport", "newcomer")
-DISTROS = ("jazzy", "kilted")
+DISTROS = sorted(
+    path.stem for path in ROOT.glob("requirements/*.txt") if f"ros-{path.stem}-rclpy" in path.read_text()
+)
 RUNS = 8
 JOBS = 3
 BUSY_PROCESSES = 2

@@ -44,6 +44,18 @@ TOPICS = (
         qos.LATCHED_QOS,
         "watchdog to the robot and to people: on every change, and at 2 Hz",
     ),
+    (
+        f"{ROBOT}{qos.PREVIEW_TOPIC}",
+        "trajectory_msgs/JointTrajectory",
+        qos.LATCHED_QOS,
+        "robot to people, with `preview`: the actions ahead whenever a chunk joins them",
+    ),
+    (
+        f"{ROBOT}{qos.PREVIEW_TOPIC}/<pose>",
+        "nav_msgs/Path",
+        qos.LATCHED_QOS,
+        "the same for each pose of the contract, in the `header.frame_id` of its command",
+    ),
     (f"{SERVER}status", "ServerStatus", qos.LATCHED_QOS, "server to all: on every change, and at 1 Hz"),
     (
         f"{SERVER}{qos.WEIGHTS_TOPIC}",
@@ -65,7 +77,7 @@ def topics_table() -> str:
     return make_table(
         ("topic", "type", "QoS", "from and to"),
         (
-            (f"`{name}`", f"[{kind}](#{kind.lower()})", _qos(profile), why)
+            (f"`{name}`", f"`{kind}`" if "/" in kind else f"[{kind}](#{kind.lower()})", _qos(profile), why)
             for name, kind, profile, why in TOPICS
         ),
     )

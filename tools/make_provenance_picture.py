@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "test"))
 
-from remote_inference.bags.storage.bag import open_bag  # noqa: E402
+from remote_inference.bags.storage.bag import BagReader  # noqa: E402
 from remote_inference.bags.timeline.robot_bag import EXECUTED_SUFFIX  # noqa: E402
 from support.nodes.browser import chromium, resize  # noqa: E402
 
@@ -30,7 +30,7 @@ def remote_inference(*arguments: object) -> None:
 
 def guarded_tick(bag: Path) -> int:
     """Return a control tick of the run's second half that executed a row which the guard altered."""
-    with open_bag(bag) as reader:
+    with BagReader(bag) as reader:
         (topic,) = [name for name in reader.topics if name.endswith(EXECUTED_SUFFIX)]
         messages = [message for _, _, message in reader.messages([topic])]
     found = [m.tick for m in messages if m.source == m.CHUNK and m.interventions]

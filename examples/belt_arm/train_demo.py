@@ -194,6 +194,7 @@ class Trainer:
                 IMAGE_FEATURES.values(), (POLICY_IMAGE_HEIGHT, POLICY_IMAGE_WIDTH, 3)
             ),
             "trained_fps": CONTROL_HZ,
+            "units": {name: "m" if name == "gripper" else "rad" for name in JOINT_NAMES},
         }
 
     def _write(self, config: ChunkPolicyConfig, network: ObservationNetwork, facts: dict[str, str]) -> None:

@@ -58,7 +58,7 @@ FACE = {
         "Trajectory",
     ),
     "learn.rollouts.saving": ("save_lerobot", "save_parquet"),
-    "learn.nodes.pool_client": ("connect_to_pool",),
+    "learn.rollouts.pool_client": ("connect_to_pool",),
     "learn.weights": ("SenderConfig", "WeightSender", "WeightSyncer", "WeightsError"),
     "learn.weights.shared_memory": ("SharedMemoryListener",),
 }

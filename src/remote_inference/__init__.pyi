@@ -54,9 +54,6 @@ from remote_inference.learn.environment import (
     RealTimeEnvironment as RealTimeEnvironment,
     Step as Step,
 )
-from remote_inference.learn.nodes.pool_client import (
-    connect_to_pool as connect_to_pool,
-)
 from remote_inference.learn.rollouts import (
     BlockingRolloutPool as BlockingRolloutPool,
     Curriculum as Curriculum,
@@ -68,6 +65,9 @@ from remote_inference.learn.rollouts import (
     RolloutPool as RolloutPool,
     Sampling as Sampling,
     Trajectory as Trajectory,
+)
+from remote_inference.learn.rollouts.pool_client import (
+    connect_to_pool as connect_to_pool,
 )
 from remote_inference.learn.rollouts.saving import (
     save_lerobot as save_lerobot,

@@ -15,7 +15,7 @@ from rosbags.highlevel import AnyReader
 from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 from sensor_msgs.msg import CompressedImage, Image
 
-from remote_inference.bags.storage.bag import open_bag
+from remote_inference.bags.storage.bag import BagReader
 from remote_inference.bags.storage.bag_records import BagError, BagTopic
 from remote_inference.bags.storage.bag_writer import BagWriter
 from remote_inference.bags.storage.message_decoder import message_definition
@@ -47,7 +47,7 @@ def test_an_observation_with_nested_messages_round_trips(tmp_path: Path) -> None
         bag.write(OBSERVATION.name, 1_000, cdr)
         bag.write(OBSERVATION.name, 2_000, cdr)
         assert bag.counts == {OBSERVATION.name: 2}
-    with open_bag(tmp_path / "bag") as bag:
+    with BagReader(tmp_path / "bag") as bag:
         assert (bag.message_count, bag.start_ns, bag.end_ns) == (2, 1_000, 2_000)
         assert [data for _, _, data in bag.raw_messages()] == [cdr, cdr]
         topic, stamp_ns, read = next(bag.messages([OBSERVATION.name]))
@@ -98,7 +98,7 @@ def test_offered_qos_is_recorded(tmp_path: Path) -> None:
     with BagWriter(tmp_path / "bag", [topic]):
         pass
     assert "durability: transient_local" in (tmp_path / "bag" / "metadata.yaml").read_text()
-    with open_bag(tmp_path / "bag") as bag:
+    with BagReader(tmp_path / "bag") as bag:
         assert bag.topics == {topic.name: topic}
         assert list(bag.messages()) == []
 
@@ -109,7 +109,7 @@ def test_a_bag_carries_a_contract(tmp_path: Path) -> None:
         pass
     with BagWriter(tmp_path / "without", [OBSERVATION]):
         pass
-    with open_bag(tmp_path / "bag") as bag, open_bag(tmp_path / "without") as without:
+    with BagReader(tmp_path / "bag") as bag, BagReader(tmp_path / "without") as without:
         assert (bag.contract, without.contract) == (text, "")
 
 
@@ -121,7 +121,7 @@ def test_a_bag_is_finished_when_its_writer_fails(tmp_path: Path) -> None:
 
     with pytest.raises(BagError, match="topic /other is not declared"):
         record()
-    with open_bag(tmp_path / "bag") as bag:
+    with BagReader(tmp_path / "bag") as bag:
         assert bag.message_count == 1
 
 
@@ -140,16 +140,16 @@ def test_writing_refuses_types_that_it_cannot_describe(tmp_path: Path) -> None:
 
 def test_reading_names_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(BagError, match="nowhere: no bag there"):
-        open_bag(tmp_path / "nowhere")
+        BagReader(tmp_path / "nowhere")
     unfinished = BagWriter(tmp_path / "unfinished")
     with pytest.raises(
         BagError, match=r"no metadata\.yaml: .* recorder was killed; `remote-inference verify "
     ):
-        open_bag(tmp_path / "unfinished")
+        BagReader(tmp_path / "unfinished")
     unfinished.close()
     with BagWriter(tmp_path / "bag", [OBSERVATION]) as bag:
         bag.write(OBSERVATION.name, 1, b"\x00\x01\x00\x00\x01")
-    with open_bag(tmp_path / "bag") as bag:
+    with BagReader(tmp_path / "bag") as bag:
         with pytest.raises(BagError, match=f"topic /other is not in the bag, which holds {OBSERVATION.name}"):
             next(bag.messages(["/other"]))
         with pytest.raises(BagError, match="observation at 1 ns"):
@@ -170,5 +170,5 @@ def test_a_damaged_bag_is_named(tmp_path: Path, file: str, data: bytes) -> None:
     with BagWriter(tmp_path / "bag", [OBSERVATION]) as bag:
         bag.write(OBSERVATION.name, 1, serialize_message(Observation()))
     next((tmp_path / "bag").glob(file)).write_bytes(data)
-    with pytest.raises(BagError, match=f"^{tmp_path / 'bag'}: "), open_bag(tmp_path / "bag") as bag:
+    with pytest.raises(BagError, match=f"^{tmp_path / 'bag'}: "), BagReader(tmp_path / "bag") as bag:
         list(bag.messages())

@@ -17,7 +17,7 @@ from mcap.reader import make_reader
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 
-from remote_inference.bags.storage.bag import open_bag
+from remote_inference.bags.storage.bag import BagReader
 from remote_inference.bags.storage.bag_records import (
     DROPPED,
     END,
@@ -29,6 +29,7 @@ from remote_inference.bags.storage.bag_records import (
     SPLIT,
     BagClock,
     BagTopic,
+    LossReport,
     LostMessages,
 )
 from remote_inference.bags.storage.bag_writer import (
@@ -78,7 +79,7 @@ def test_a_bag_goes_on_in_a_new_file_after_size_or_time(tmp_path: Path) -> None:
         assert metadata["relative_file_paths"] == [file["path"] for file in metadata["files"]] == names
         assert sum(file["message_count"] for file in metadata["files"]) == metadata["message_count"] == 40
         assert metadata["duration"]["nanoseconds"] == 39 * SECOND_NS // 10
-        with open_bag(bag) as reader:
+        with BagReader(bag) as reader:
             stamps = [stamp_ns for _, stamp_ns, _ in reader.raw_messages()]
         assert stamps == [START_NS + i * SECOND_NS // 10 for i in range(40)]
 
@@ -118,7 +119,7 @@ def test_a_budget_costs_the_oldest_files_and_the_bag_says_which(tmp_path: Path) 
     assert bag.dropped == [f"bag_{i}.mcap" for i in range(len(bag.dropped))]
     assert files[0].name == f"bag_{len(bag.dropped)}.mcap"
     assert json.loads(dict(records_of(files[-1]))[DROPPED]["files"]) == bag.dropped
-    with open_bag(tmp_path / "bag") as reader:
+    with BagReader(tmp_path / "bag") as reader:
         assert reader.message_count == len(list(reader.raw_messages())) < 120
         assert reader.end_ns == START_NS + 119 * SECOND_NS // 10
         assert reader.contract == "fps: 30"
@@ -128,7 +129,7 @@ def test_a_budget_ends_a_bag_that_may_drop_nothing(tmp_path: Path) -> None:
     with pytest.raises(DiskBudgetError, match="bag: the bag has reached max_bytes, 4000000 bytes"):
         record(tmp_path / "bag", 120, BagLimits(max_split_bytes=2**20, max_bytes=4 * 10**6))
     assert 10**6 < sum(file.stat().st_size for file in (tmp_path / "bag").glob("*.mcap")) <= 4 * 10**6
-    with open_bag(tmp_path / "bag") as reader:
+    with BagReader(tmp_path / "bag") as reader:
         assert len(list(reader.messages())) > 0
 
 
@@ -159,7 +160,7 @@ def test_the_free_space_floor_ends_a_bag_that_stays_readable(
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=10**6))
     with pytest.raises(DiskBudgetError, match="min_free_bytes, 1048576"):
         record(tmp_path / "bag", 40, BagLimits(min_free_bytes=2**20))
-    with open_bag(tmp_path / "bag") as reader:
+    with BagReader(tmp_path / "bag") as reader:
         assert len(list(reader.messages())) > 0
 
 
@@ -278,3 +279,28 @@ def test_numbers_of_two_publishers_are_no_losses_however_late_the_second_is_know
     losses.add("/a", 7)
     losses.set_publishers("/a", 2)
     assert (dict(losses.before), losses.uncounted) == ({}, {"/a"})
+
+
+def test_losses_that_grow_are_told_fewer_and_fewer_times_and_those_of_another_topic_at_once() -> None:
+    report, told = LossReport(), {}
+    for half_second in range(100):
+        cameras = {"/front": 3 + half_second} | ({"/top": 1} if half_second >= 9 else {})
+        losses = {"queue": {}, "before": cameras, "uncounted": []}
+        if lines := report.lines(losses, half_second / 2):
+            told[half_second / 2] = lines
+    why = "they did not reach the recorder"
+    assert told == {
+        0.0: [f"messages lost so far: 3 of /front: {why}"],
+        1.0: [f"messages lost so far: 5 of /front: {why}"],
+        4.5: [f"messages lost so far: 12 of /front, 1 of /top: {why}"],
+        5.5: [f"messages lost so far: 14 of /front: {why}"],
+        15.5: [f"messages lost so far: 34 of /front: {why}"],
+    }
+
+
+def test_losses_that_end_are_told_whole_and_both_causes_are() -> None:
+    report = LossReport()
+    lost = [{"queue": {"/a": 1}, "before": {"/b": 2}}, *[{"queue": {"/a": 7}, "before": {"/b": 2}}] * 6]
+    lines = [report.lines(losses, number / 2) for number, losses in enumerate(lost)]
+    assert [len(each) for each in lines] == [2, 0, 1, 0, 0, 0, 0]
+    assert lines[2] == ["messages lost so far: 7 of /a: the queue is full, the disk is too slow"]

@@ -19,7 +19,7 @@ from hypothesis import given, strategies as st
 from rclpy.time import Time
 from std_msgs.msg import Header
 
-from remote_inference.bags.storage.bag import open_bag
+from remote_inference.bags.storage.bag import BagReader
 from remote_inference.bags.storage.bag_records import CLOCK
 from remote_inference.bags.storage.bag_writer import BagWriter
 from remote_inference.bags.timeline.messages import TickOrder, TickTimes, find_offset
@@ -99,7 +99,7 @@ def test_explain_tells_that_the_recorder_s_clock_was_set(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole, bag = write_simulated_run(tmp_path / "whole"), tmp_path / "run"
-    with open_bag(whole) as source:
+    with BagReader(whole) as source:
         at_ns = source.start_ns + 1_500_000_000
         with BagWriter(bag, source.topics.values(), contract=source.contract) as out:
             for topic, stamp_ns, data in source.raw_messages():
@@ -117,7 +117,7 @@ def test_ticks_of_two_times_are_not_taken_for_a_hundred_episodes(
 ) -> None:
     """A recorder without a steady clock of its own stamps receptions again that it stamped before."""
     whole, bag = write_simulated_run(tmp_path / "whole"), tmp_path / "run"
-    with open_bag(whole) as source, BagWriter(bag, source.topics.values(), contract=source.contract) as out:
+    with BagReader(whole) as source, BagWriter(bag, source.topics.values(), contract=source.contract) as out:
         half_ns = (source.start_ns + source.end_ns) // 2
         for topic, stamp_ns, data in source.raw_messages():
             out.write(topic, stamp_ns - (stamp_ns > half_ns) * 1_000_000_000, data)

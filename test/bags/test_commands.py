@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from remote_inference.bags.storage.bag import open_bag
+from remote_inference.bags.storage.bag import BagReader
 from remote_inference.bags.storage.bag_records import BagError
 from remote_inference.bags.timeline.robot_bag import RobotBag
 from remote_inference.bags.timeline.timeline_reader import RecordedRows, read_commands
@@ -23,7 +23,7 @@ TICKS = 147  # of the bag
 
 
 def read(path: Path, text: str = "") -> RecordedRows:
-    with open_bag(path) as bag:
+    with BagReader(path) as bag:
         return read_commands(RobotBag(bag, NS, parse_contract(text or contract_text(), "test")))
 
 

@@ -375,7 +375,7 @@ def test_a_camera_that_was_not_recorded_is_named(tmp_path: Path, capsys: pytest.
     ("arguments", "words"),
     [
         (("--csv", "{tmp}"), "exists, expected a new path"),
-        (("--csv", "{tmp}/none/t.csv"), "is no folder, expected one for t.csv"),
+        (("--csv", "{bag}/metadata.yaml/t.csv"), "metadata.yaml is no folder, expected one for t.csv"),
         (("--csv", "{tmp}/t.csv", "--namespace", "/leg"), "no robot /leg in the bag"),
         (("--csv", "{tmp}/t.csv", "--drop", "failed", "--outcomes", "{tmp}/x"), "No such file"),
         (("{bag}", "--csv", "{tmp}/t.csv", "--outcomes", "{tmp}/x"), "found 2 bags, expected one"),
@@ -401,12 +401,19 @@ def test_a_data_set_has_the_policy_s_names(tmp_path: Path):
     assert import_contract(text, "info.json").content["actions"]["names"] == names
 
 
+def test_the_folders_in_which_an_export_lies_are_made(bag: Path, tmp_path: Path):
+    assert export(bag, "--lerobot-v3", tmp_path / "data/new/lamp", "--no-images") == 0
+    assert read_data(tmp_path / "data/new/lamp")["index"][-1] == 2 * FRAMES - 1
+    assert [path.name for path in (tmp_path / "data/new").iterdir()] == ["lamp"]
+
+
 def test_bags_of_different_robots_make_no_data_set(
     bag: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     other = write_picked_run(tmp_path / "other", fps=30.0)
     assert export(bag, other, "--lerobot-v3", tmp_path / "none") != 0
     assert f"{other}: its contract's fps differ from those of {bag}" in capsys.readouterr().err
+    assert export(bag, other, "--lerobot-v3", tmp_path / "none/deep") != 0
     assert not (tmp_path / "none").exists()
 
 

@@ -14,7 +14,7 @@ from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from remote_inference import __version__
-from remote_inference.bags.storage.bag import TOPIC_TYPES, open_bag
+from remote_inference.bags.storage.bag import TOPIC_TYPES, BagReader
 from remote_inference.bags.storage.bag_records import BagError
 from remote_inference.bags.storage.bag_writer import BagWriter
 from remote_inference.bags.storage.message_decoder import message_definition
@@ -113,7 +113,7 @@ def test_a_nested_type_of_another_release_is_refused(tmp_path: Path) -> None:
     bag = write_bag(tmp_path / "bag", {f"{OWN}/state": kind}, {kind: text})
     found = r"found .*/ClientState without header\.frame_id, with header\.frame, expected"
     with pytest.raises(BagError, match=found):
-        open_bag(bag)
+        BagReader(bag)
 
 
 def test_verify_says_that_messages_of_another_release_cannot_be_followed(
@@ -131,12 +131,12 @@ def test_another_type_on_a_topic_of_this_package_is_refused(tmp_path: Path) -> N
     )
     expected = f"{OWN}/executed: found their_msgs/msg/Pose, expected {TOPIC_TYPES['executed']}"
     with pytest.raises(BagError, match=expected):
-        open_bag(bag)
+        BagReader(bag)
 
 
 def test_bags_of_other_projects_and_with_standard_types_only_are_read(tmp_path: Path) -> None:
     kinds = {"/pose": "their_msgs/msg/Pose", "/number": "std_msgs/msg/Float64"}
-    with open_bag(write_bag(tmp_path / "bag", kinds, {"their_msgs/msg/Pose": "float64 x"})) as reader:
+    with BagReader(write_bag(tmp_path / "bag", kinds, {"their_msgs/msg/Pose": "float64 x"})) as reader:
         assert [message.x for _, _, message in reader.messages(["/pose"])] == [0.5]
         assert [message.data for _, _, message in reader.messages(["/number"])] == [0.5]
 
@@ -147,7 +147,7 @@ def test_a_standard_type_that_lacks_a_field_keeps_nobody_from_the_other_topics(t
         "std_msgs/msg/Float64": "float64 number",
         "std_msgs/msg/Float32": "float32 data\nfloat32 more",
     }
-    with open_bag(write_bag(tmp_path / "bag", kinds, definitions)) as reader:
+    with BagReader(write_bag(tmp_path / "bag", kinds, definitions)) as reader:
         assert len(list(reader.messages(["/long"]))) == 1, "further fields do no harm"
         with pytest.raises(BagError, match="/short: found std_msgs/msg/Float64 without data, expected"):
             list(reader.messages(["/short"]))
@@ -162,7 +162,7 @@ def test_a_topic_whose_type_cannot_be_read_keeps_nobody_from_the_others(tmp_path
         bag.write(known, BEGIN_NS, DOUBLE)
         unknown = bag.add_connection("/unknown", "their_msgs/msg/Lost", msgdef="", rihs01="RIHS01_0")
         bag.write(unknown, BEGIN_NS + 1, b"\x00\x01\x00\x00")
-    with open_bag(tmp_path / "bag") as reader:
+    with BagReader(tmp_path / "bag") as reader:
         assert [message.x for _, _, message in reader.messages(["/known"])] == [0.5]
         with pytest.raises(BagError, match="/unknown: message type 'their_msgs/msg/Lost': no definition"):
             list(reader.messages())
@@ -172,7 +172,7 @@ def test_a_topic_whose_type_cannot_be_read_keeps_nobody_from_the_others(tmp_path
 def two(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two robots that did the same."""
     folder = tmp_path_factory.mktemp("two")
-    with open_bag(whole) as one:
+    with BagReader(whole) as one:
         topics = list(one.topics.values())
         topics += [replace(topic, name=topic.name.replace(NS, "/robot_2")) for topic in topics]
         with BagWriter(folder / "both", topics, contract=one.contract) as both:

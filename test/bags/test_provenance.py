@@ -36,7 +36,7 @@ from remote_inference.bags.provenance.motion import (
 )
 from remote_inference.bags.provenance.run_reader import JournalTimes, Run
 from remote_inference.bags.provenance.text import WIDTH
-from remote_inference.bags.storage.bag import open_bag
+from remote_inference.bags.storage.bag import BagReader
 from remote_inference.bags.storage.bag_records import POLICY, BagTopic
 from remote_inference.bags.storage.bag_writer import BagWriter
 from remote_inference.bags.timeline.messages import RecordedChunk
@@ -96,6 +96,7 @@ def test_a_command_is_walked_back_to_its_observation(bag: Path) -> None:
     assert request is not None
     assert (request.session_id, request.seq_id, request.task, request.delay_steps) == ("s1", 1, "wave", 4)
     assert request.sent_s == pytest.approx(SENT_MS / 1e3 + 0.003, abs=1e-6)
+    assert request.capture_skew_ms == pytest.approx(12.5)
     assert [(i.camera, i.width, i.height, i.sha256) for i in request.images] == [
         (camera, 320, 240, digest(camera, SENT_MS / 1e3)) for camera in ("wrist", "front")
     ]
@@ -406,7 +407,7 @@ def test_of_two_servers_with_the_same_weights_the_one_that_served_is_named(
         recording.executed(at_ms + 5, at_ms, [0.0] * 6, seq_id=1, policy_version=VERSION)
     bag = recording.write(tmp_path / "run")
     if by_record:
-        with open_bag(bag) as written, BagWriter(tmp_path / "noted", written.topics.values()) as noted:
+        with BagReader(bag) as written, BagWriter(tmp_path / "noted", written.topics.values()) as noted:
             for server, revision in servers.items():
                 values = {"fingerprint": VERSION, "server": server, "revision": revision}
                 noted.add_record(POLICY, values, kept_for=server)
@@ -432,6 +433,7 @@ def test_text_fits_80_columns_and_says_what_json_says(bag: Path, capsys: pytest.
         "action 5 of the answer to request 1, which has 10 actions",
         "actions 0 to 2 were stale when it came, and were skipped",
         "1 of session s1",
+        "its sensors are 12.5 ms apart",
         f"wrist: jpeg 320x240, {len_of('wrist')} bytes",
         f"sha256 {digest('front', SENT_MS / 1e3)[:12]}",
         f"weights {VERSION}",
@@ -528,6 +530,16 @@ def test_a_request_that_an_order_to_resume_sent_has_its_arrivals() -> None:
     for _, _, message in SimulatedJournal(7).messages(world.engine.journal.take()[1]):
         times.add(message)
     assert set(times.arrivals[world.sent[-1].client_mono_ns]) == set(world.contract.topics)
+
+
+def test_arrivals_are_not_known_where_requests_wait_for_a_set_that_fits() -> None:
+    """The journal has the newest messages; the sets are made of older ones, too."""
+    world = streaming(World(make_config(max_observation_skew_s=0.1)))
+    times = JournalTimes()
+    times.add_request(world.sent[-1].client_mono_ns, of_ticks=False)
+    for _, _, message in SimulatedJournal(7).messages(world.engine.journal.take()[1]):
+        times.add(message)
+    assert times.arrivals[world.sent[-1].client_mono_ns] == {}
 
 
 def find_latency_of(

@@ -92,11 +92,11 @@ def test_the_command_at_the_cursor_is_explained(browser: WebDriver, page: Path) 
 
 def test_keys_buttons_and_the_timeline_move_the_cursor(browser: WebDriver, page: Path) -> None:
     browser.get(page.as_uri())
-    assert text(browser, "#where").startswith("tick 0,")
+    assert text(browser, "#where").startswith(f"tick {BEGIN_TICK},"), "at the first motion"
     browser.find_element(By.TAG_NAME, "body").send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
-    assert text(browser, "#where").startswith("tick 2,")
+    assert text(browser, "#where").startswith(f"tick {BEGIN_TICK + 2},")
     browser.find_element(By.ID, "back").click()
-    assert text(browser, "#where").startswith("tick 1,")
+    assert text(browser, "#where").startswith(f"tick {BEGIN_TICK + 1},")
     browser.find_element(By.CSS_SELECTOR, "#bands svg").click()  # its middle
     assert text(browser, "#where").startswith(("tick 54,", "tick 55,"))
     browser.find_element(By.ID, "cursor").send_keys(Keys.END)

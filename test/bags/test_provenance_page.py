@@ -88,6 +88,13 @@ def test_each_camera_s_images_are_its_own(page: Path) -> None:
         assert blue_of == pytest.approx([130, 0], abs=12)
 
 
+def test_a_page_begins_at_the_first_motion_and_at_the_first_tick_of_a_part_without(
+    bag: Path, page: Path, tmp_path: Path
+) -> None:
+    assert data_of(page)["cursor"] == BEGIN_TICK
+    assert data_of(write_page(bag, tmp_path / "still.html", window_s=(4.0, 4.5)).path)["cursor"] == 0
+
+
 def test_measured_joints_are_those_heard_by_the_tick(page: Path) -> None:
     """Joint n is sent 3 ms before the time of tick n, and tick n is commanded 160 ms late."""
     elbow = data_of(page)["joints"][1]

@@ -19,7 +19,7 @@ from std_msgs.msg import UInt64
 from remote_inference.bags.checks.check import Level
 from remote_inference.bags.checks.repair import repair
 from remote_inference.bags.checks.verification import verify
-from remote_inference.bags.storage.bag import open_bag
+from remote_inference.bags.storage.bag import BagReader
 from remote_inference.bags.storage.bag_records import BagError, BagTopic
 from remote_inference.bags.storage.bag_writer import BagLimits, BagWriter
 from remote_inference.bags.storage.mcap_scan import Messages, scan_file
@@ -69,7 +69,7 @@ def test_a_killed_recorder_costs_its_last_chunk_only(tmp_path: Path) -> None:
         else:
             assert any("recorder was killed" in finding.text for finding in verify(path).findings)
             repair(path, out)
-            with open_bag(out) as reader:
+            with BagReader(out) as reader:
                 counted = [int(message.data) for _, _, message in reader.messages()]
             assert counted == list(range(len(counted)))
             assert len(counted) >= killed["linked"]
@@ -97,7 +97,7 @@ def test_a_repaired_bag_is_intact_and_says_what_is_missing(bag: Path, tmp_path: 
     missing = [finding.text for finding in mended.of(Level.MISSING)]
     assert any(text.startswith("repaired: run_0.mcap: at byte ") for text in missing)
     assert "the bag was repaired: what came after its last link is lost" in missing
-    with open_bag(tmp_path / "out") as reader:
+    with BagReader(tmp_path / "out") as reader:
         assert len(list(reader.messages())) == result.messages
 
 
@@ -130,18 +130,18 @@ def test_a_damaged_chunk_costs_its_own_messages_only(bag: Path, tmp_path: Path) 
     result = repair(bag, tmp_path / "out")
     assert total - 400 < result.messages < total
     assert any("is damaged" in text and "what it held is lost" in text for text in result.lost)
-    assert len(list(open_bag(tmp_path / "out").raw_messages())) == result.messages
+    assert len(list(BagReader(tmp_path / "out").raw_messages())) == result.messages
     assert verify(tmp_path / "out").is_intact
 
 
 def test_a_bag_without_metadata_only_gets_it_back(bag: Path, tmp_path: Path) -> None:
-    with open_bag(bag) as reader:
+    with BagReader(bag) as reader:
         topics = reader.topics
     (bag / "metadata.yaml").unlink()
     result = repair(bag, tmp_path / "out")
     assert result.lost == ["metadata.yaml was absent: written anew"]
     assert fingerprint(tmp_path / "out")["run_0.mcap"] == fingerprint(bag)["run_0.mcap"]
-    with open_bag(tmp_path / "out") as reader:
+    with BagReader(tmp_path / "out") as reader:
         assert {name: topic.msgtype for name, topic in reader.topics.items()} == {
             name: topic.msgtype for name, topic in topics.items() if name in reader.topics
         }
@@ -262,4 +262,4 @@ def test_a_damaged_first_chunk_costs_its_own_messages_only(bag: Path, tmp_path: 
     the_file(bag).write_bytes(data)
     result = repair(bag, tmp_path / "out")
     assert result.messages == total - len(first.messages)
-    assert len(list(open_bag(tmp_path / "out").raw_messages())) == result.messages
+    assert len(list(BagReader(tmp_path / "out").raw_messages())) == result.messages

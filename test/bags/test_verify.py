@@ -21,7 +21,7 @@ from std_msgs.msg import UInt64
 from remote_inference.bags.checks.check import Level, Verification
 from remote_inference.bags.checks.repair import McapCopy
 from remote_inference.bags.checks.verification import verify
-from remote_inference.bags.storage.bag import open_bag
+from remote_inference.bags.storage.bag import BagReader
 from remote_inference.bags.storage.bag_records import CLOCK, CONTRACT_KEY, LOSSES, BagTopic
 from remote_inference.bags.storage.bag_writer import BagLimits, BagWriter
 from remote_inference.bags.storage.mcap_scan import Messages, MetadataRecord, ScannedMessage, scan_file
@@ -220,7 +220,7 @@ def test_clocks_that_jump_are_told(tmp_path: Path) -> None:
             bag.write(COUNT.name, stamp_ns, serialize_message(UInt64(data=number)))
     (problem,) = texts(verify(tmp_path / "back"))
     assert problem.startswith("order: times of reception go back 1 time, at most by 29.900 s (/count at ")
-    with open_bag(tmp_path / "back") as reader:
+    with BagReader(tmp_path / "back") as reader:
         assert reader.message_count == 20
 
 

@@ -166,6 +166,9 @@ def stop(**values: Any) -> Change:
     return lambda d: d.update(stops={"button": {k: v for k, v in given.items() if v is not None}})
 
 
+JOYSTICK = {"topic": "joystick", "type": "geometry_msgs/msg/Twist"}
+
+
 def takeover(**values: Any) -> Change:
     return lambda d: d.update(takeover={"topic": "teleop", "type": "sensor_msgs/msg/JointState", **values})
 
@@ -292,6 +295,16 @@ BAD: list[tuple[Change, str, list[str]]] = [
     (takeover(silent_s=-1), "takeover.silent_s", ["-1", "more than 0"]),
     (command(names=["shoulder", "elbow "]), "commands.0.names.1", ["'elbow '", "no space at its ends"]),
     (takeover(silent_s=500), "takeover.silent_s", ["500", "at most 10"]),
+    (takeover(also=[JOYSTICK]), "takeover.also.0", ["neither", "one of them"]),
+    (takeover(also=[JOYSTICK | {"names": ["elbow"]}]), "takeover.also.0", ["Twist", "or `fields`"]),
+    (takeover(also=[JOYSTICK | {"fields": {"a[0:2]": "elbow"}}]), "takeover.also.0", ["slice", "a[0:2]"]),
+    (takeover(also=[JOYSTICK | {"fields": {"a": "knee"}}]), "", ["takeover.also", "knee", "actions"]),
+    (takeover(also=2 * [JOYSTICK | {"fields": {"a": "elbow"}}]), "", ["elbow", "more than once"]),
+    (
+        takeover(also=[JOYSTICK | {"fields": {"a": "elbow", "b": "shoulder"}}]),
+        "",
+        ["takeover.also", "every action", "teleop"],
+    ),
     (stop(stop_when="silent", silent_s=500), "stops.button.silent_s", ["500", "at most 10"]),
     (limit(unit="deg"), "actions.limits.elbow.unit", ["found deg,", "rad", "scale"]),
     (limit(unit="\u00b0"), "actions.limits.elbow.unit", ["found \u00b0,", "rad", "scale"]),

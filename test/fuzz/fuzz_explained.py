@@ -18,7 +18,7 @@ from remote_inference.bags.provenance.explanation import explain_motion
 from remote_inference.bags.provenance.page.page import write_page
 from remote_inference.bags.provenance.text import motion_lines
 from remote_inference.bags.report.summary import summarise
-from remote_inference.bags.storage.bag import open_bag
+from remote_inference.bags.storage.bag import BagReader
 from remote_inference.bags.storage.bag_records import BagError, BagTopic
 from remote_inference.bags.storage.bag_writer import BagWriter
 from remote_inference.bags.timeline.timeline_reader import load_timeline
@@ -44,7 +44,7 @@ class _Run:
 
 @cache
 def _run() -> _Run:
-    with open_bag(write_explained_run(scratch_folder() / "explained")) as bag:
+    with BagReader(write_explained_run(scratch_folder() / "explained")) as bag:
         topics = [BagTopic(name, info.msgtype) for name, info in bag.topics.items()]
         return _Run(topics, bag.contract, list(bag.raw_messages()))
 

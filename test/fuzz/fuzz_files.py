@@ -24,7 +24,7 @@ from std_msgs.msg import Header
 
 from remote_inference.bags.checks.repair import repair
 from remote_inference.bags.checks.verification import verify
-from remote_inference.bags.storage.bag import open_bag
+from remote_inference.bags.storage.bag import BagReader
 from remote_inference.bags.storage.bag_records import BagError, BagTopic
 from remote_inference.bags.storage.bag_writer import BagWriter
 from remote_inference.bags.timeline.timeline_reader import recorded_images
@@ -78,7 +78,7 @@ def _read_bag(name: str) -> Callable[[bytes], None]:
         if not path.exists():
             shutil.copytree(_bag(), path)
         next(path.glob(name)).write_bytes(data)
-        with open_bag(path) as bag:
+        with BagReader(path) as bag:
             for _ in bag.messages():
                 pass
 

@@ -54,7 +54,7 @@ PURE = sorted(
         *("base/contract/**/*.py", "base/documents/*.py", "robot/**/*.py", "server/manifest/*.py"),
         *("server/requests/*.py", "server/*.py"),
         *(f"base/{name}.py" for name in ("admission", "calls", "exchange", "fingerprint", "limits")),
-        *(f"base/{name}.py" for name in ("minimum_jerk", "policy", "rotations", "seeds", "tags")),
+        *(f"base/{name}.py" for name in ("minimum_jerk", "policy", "repeats", "rotations", "seeds", "tags")),
         *("learn/environment.py", "learn/leases.py"),
     )
     for path in SOURCE.glob(pattern)

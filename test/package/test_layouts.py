@@ -14,13 +14,15 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from rclpy.serialization import serialize_message
+from trajectory_msgs.msg import JointTrajectoryPoint
 
-from remote_inference.bags.storage.bag import open_bag
+from remote_inference.bags.storage.bag import BagReader
 from remote_inference.bags.storage.bag_records import BagTopic
 from remote_inference.bags.storage.bag_writer import BagWriter
 from remote_inference.base.contract.contract import load_contract
 from remote_inference.base.paths import share_path
 from remote_inference.base.wire.message_types import message_class
+from remote_inference.base.wire.qos import PREVIEW_TOPIC
 from remote_inference.tools.deployment.recording import recorded_topics
 
 CONFIG = share_path("config")
@@ -34,8 +36,10 @@ def messages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path = tmp_path_factory.mktemp("bag") / "bag"
     contract = load_contract(CONFIG / "belt_arm.contract.yaml")
     topics = recorded_topics(contract, NAMESPACE, ["/policy_server"])
+    topics[f"{NAMESPACE}/{PREVIEW_TOPIC}"] = "trajectory_msgs/msg/JointTrajectory"  # seen live, not recorded
     size = len(contract.actions.names)
-    filled = {"action": [0.0] * size, "state": [0.0] * size, "position": [0.0] * size}
+    filled: dict[str, list[Any]] = dict.fromkeys(("action", "state", "position"), [0.0] * size)
+    filled["points"] = [JointTrajectoryPoint(positions=[0.0] * size)]
     with BagWriter(path, [BagTopic(name, kind) for name, kind in topics.items()]) as bag:
         for stamp_ns, (name, kind) in enumerate(topics.items()):
             message = message_class(kind)()
@@ -43,15 +47,15 @@ def messages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
                 if message.get_fields_and_field_types().get(field, "").startswith("sequence"):
                     setattr(message, field, value)
             bag.write(name, stamp_ns, serialize_message(message))
-    with open_bag(path) as bag:
+    with BagReader(path) as bag:
         return {topic: message for topic, _, message in bag.messages()}
 
 
 def value_at(message: Any, fields: str) -> Any:
-    """Return a field by its path, `a.b[0]`. Raises AttributeError or IndexError without it."""
-    for name, index in re.findall(r"(\w+)(?:\[(\d+)\])?", fields):
+    """Return a field by its path, `a.b[0]`, the first of `a[:].b`. Raises AttributeError or IndexError."""
+    for name, index in re.findall(r"(\w+)(?:\[(\d+|:)\])?", fields):
         message = getattr(message, name)
-        message = message[int(index)] if index else message
+        message = message[0 if index == ":" else int(index)] if index else message
     return message
 
 
@@ -107,6 +111,10 @@ def test_every_joint_is_plotted() -> None:
     executed = f"{NAMESPACE}/remote_inference/executed"
     assert [path for path in foxglove_paths() if path.startswith(f"{executed}.action[")] == [
         f"{executed}.action[{i}]" for i in range(size)
+    ]
+    ahead = f"{NAMESPACE}/{PREVIEW_TOPIC}.points[:].positions"
+    assert [path for path in foxglove_paths() if path.startswith(ahead)] == [
+        f"{ahead}[{i}]" for i in range(size)
     ]
     assert {f"{executed}/action[{i}]" for i in range(size)} <= set(plotjuggler_curves())
     assert Path(CONFIG / "plotjuggler_layout.xml").read_text().count("<Tab ") == 3

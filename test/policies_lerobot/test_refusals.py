@@ -120,7 +120,7 @@ def test_a_closed_policy_holds_no_weights(act: Built) -> None:
 
 
 def test_a_device_that_is_not_there_is_named(act: Built) -> None:
-    with pytest.raises(DeviceError, match=r"model\.device: 'cuda:7': "):
+    with pytest.raises(DeviceError, match=r"model\.device: found 'cuda:7', expected a device"):
         act.load(device="cuda:7")
     with pytest.raises(PolicyError, match=r"model\.device: found 'gpu', expected a device of torch"):
         act.load(device="gpu")
@@ -219,6 +219,25 @@ def test_a_checkpoint_that_would_not_scale_a_feature_as_in_training_is_refused(
     act.edit(name, lambda content: change(content["steps"]))
     with pytest.raises(PolicyError, match=rf"{name}: .*{problem}"):
         act.load()
+
+
+def test_a_rename_that_takes_a_camera_away_names_step_and_file(act: Built) -> None:
+    """LeRobot would miss it in the first request."""
+
+    def rename(content: Any) -> None:
+        step = step_of(content["steps"], "rename_observations_processor")
+        step["config"]["rename_map"] = {"observation.images.front": "observation.images.top"}
+
+    act.edit("policy_preprocessor.json", rename)
+    place = r"policy_preprocessor\.json: rename_observations_processor\.rename_map"
+    with pytest.raises(PolicyError, match=rf"{place}: found '.*front' renamed to '.*top'"):
+        act.load()
+
+
+def test_the_training_data_s_ranges_are_known(act: Built) -> None:
+    spec = act.load().spec
+    assert spec.state_ranges["elbow"] == pytest.approx((-1.7, 1.9))
+    assert spec.action_ranges["elbow"] == pytest.approx((-1.5, 2.1))
 
 
 def test_a_tokenizer_that_is_not_here_is_named(built: dict[str, Built]) -> None:

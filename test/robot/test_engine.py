@@ -15,8 +15,10 @@ from remote_inference.robot.engine import Engine
 from remote_inference.robot.safety.effects import (
     CloseSession,
     GetStatus,
+    Inform,
     OpenSession,
     SendRequest,
+    Warn,
 )
 from remote_inference.robot.safety.state_machine import State
 from support.builders import CHUNK_SIZE, JOINTS, PERIOD_NS, TOPICS, make_config, make_contract, ns
@@ -38,10 +40,13 @@ def test_the_handshake_is_status_open_match_then_the_first_request():
     world.presence = False
     world.run(1)
     calls = [type(effect) for _, effect in world.effects]
-    assert calls == [GetStatus, OpenSession]
+    assert calls == [GetStatus, OpenSession, Inform, Warn]
+    assert world.all(Inform)[0].text == (
+        "server /server_a: merge_mode is auto: each chunk replaces the queue, without its stale actions"
+    )
     world.presence = True
     world.run(0.3)
-    assert type(world.effects[2][1]) is SendRequest
+    assert type(world.effects[4][1]) is SendRequest
     assert world.states() == [State.STREAMING]
 
 
@@ -148,10 +153,12 @@ def test_the_rows_executed_meanwhile_are_skipped():
     assert set(firsts.values()) <= {3, 4, 5}
 
 
-@pytest.mark.parametrize(("rtc", "longest"), [(True, CHUNK_SIZE), (False, CHUNK_SIZE + 10)])
-def test_auto_merge_replaces_only_when_the_policy_continues_prefixes(rtc: bool, longest: int):
-    world = World(servers=[SimulatedServer("/server_a")])
-    continuation = Continuation.GUIDANCE if rtc else Continuation.NONE
+@pytest.mark.parametrize(("merge_mode", "longest"), [("auto", CHUNK_SIZE), ("append", CHUNK_SIZE + 10)])
+@pytest.mark.parametrize("continuation", [Continuation.GUIDANCE, Continuation.NONE])
+def test_a_chunk_replaces_the_queue_unless_it_is_to_be_appended(
+    continuation: Continuation, merge_mode: str, longest: int
+):
+    world = World(make_config(merge_mode=merge_mode), [SimulatedServer("/server_a")])
     world.server.spec = replace(world.server.spec, continuation=continuation)
     lengths = []
     for _ in range(400):

@@ -12,7 +12,7 @@ import pytest
 
 from remote_inference.base.exchange import Chunk, ChunkStatus, StatusReply
 from remote_inference.robot.command import CommandSource
-from remote_inference.robot.safety.effects import CloseSession, GetStatus, Report, SendRequest
+from remote_inference.robot.safety.effects import CloseSession, GetStatus, Inform, Report, SendRequest, Warn
 from remote_inference.robot.safety.state_machine import State
 from support.builders import CHUNK_SIZE, TOPICS, answer, make_config, make_rows, ns
 from support.robot.simulation import World, stopped, streaming
@@ -328,6 +328,26 @@ def test_a_source_that_falls_silent_is_named_and_counted_once():
     world.sensors["front/image_raw"] = True
     world.run_until(lambda: world.state is State.STREAMING)
     assert world.engine.cycle.stale_sources == ()
+    assert [note.text for note in world.all(Inform)][1:] == ["front/image_raw: delivers again"]
+
+
+def test_the_last_word_about_a_source_is_true():
+    """It falls silent, delivers again and falls silent for good: that is said, if later."""
+    world = streaming(World())
+    for delivers in (False, True, False):
+        world.sensors["front/image_raw"] = delivers
+        world.run(0.8)
+    world.run(12)
+    said = [
+        effect.text
+        for _, effect in world.effects
+        if isinstance(effect, Warn | Inform) and effect.text.startswith("front/image_raw: ")
+    ]
+    assert [text.split(": ")[1].split(" for")[0] for text in said] == [
+        "nothing new",
+        "delivers again",
+        "nothing new",
+    ]
 
 
 def test_the_measured_position_is_forgotten_when_the_joints_fall_silent():

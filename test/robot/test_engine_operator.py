@@ -33,7 +33,17 @@ def test_a_robot_that_is_paused_at_the_start_stays_connecting_until_it_loses_a_s
     assert world.state is State.CONNECTING
     world.server.up = False
     world.run_until(lambda: world.state is State.RECONNECTING)
-    world.run(6)
+
+
+def test_a_paused_robot_misses_no_server_until_it_is_resumed():
+    world = World(make_config(autostart=False, max_offline_s=5.0)).run(1)
+    world.server.up = False
+    world.run(60)
+    assert world.state is State.RECONNECTING
+    world.resume()
+    world.run(4.9)
+    assert world.state is State.RECONNECTING
+    world.run(0.2)
     assert world.state is State.DEAD
 
 

@@ -15,7 +15,7 @@ from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.document import parse_document
 from remote_inference.base.exchange import ChunkStatus, SessionReply, StatusReply
 from remote_inference.robot.requests.handshake import Phase
-from remote_inference.robot.safety.effects import CloseSession, GetStatus, OpenSession, Stop
+from remote_inference.robot.safety.effects import CloseSession, GetStatus, Inform, OpenSession, Stop
 from remote_inference.robot.safety.state_machine import State
 from support.builders import contract_document, make_config, make_spec, ns
 from support.robot.simulated_server import SimulatedServer
@@ -209,6 +209,8 @@ def test_another_policy_than_the_session_began_with_is_the_end():
     died_ns = world.now_ns
     assert "f1" in world.all(Stop)[0].cause
     assert "f2" in world.all(Stop)[0].cause
+    assert "accept it once, start this robot's node again; " in world.all(Stop)[0].cause
+    assert "accept_new_policy" in world.all(Stop)[0].cause
     world.run(2)
     assert world.commands_since(died_ns) == []
     assert world.states()[-2:] == [State.RECONNECTING, State.DEAD]
@@ -296,6 +298,54 @@ def test_time_offline_does_not_count_while_a_robot_with_a_session_must_not_ask(o
     world.run(15)
     assert world.engine.handshake.open
     assert world.state is State.RECONNECTING
+
+
+def waits(world: World) -> list[str]:
+    return [told.text for told in world.all(Inform) if "waits for" in told.text]
+
+
+@pytest.mark.parametrize("is_heard", [True, False])
+def test_a_robot_waits_as_long_as_a_server_loads_and_says_so_once(is_heard: bool):
+    """A status may be lost: each attempt asks for it, too."""
+    world = streaming(World(make_config(max_offline_s=5.0)))
+    kill(world.server)
+    world.run(1)
+    if is_heard:
+        world.load(world.server)
+    else:
+        world.server.restart()
+        world.server.loading = True
+    world.run(40)
+    assert world.state is State.RECONNECTING
+    assert world.engine.cause.endswith("; waits for /server_a to load the policy")
+    assert waits(world) == ["waits for /server_a to load the policy: the clock of max_offline_s stands"]
+    assert "accepts no sessions" not in world.warnings()
+    world.server.loading = False
+    world.run_until(lambda: world.state is State.STREAMING, limit_s=2)
+    assert "waits" not in world.engine.cause
+
+
+def test_a_server_that_ends_while_it_loads_is_waited_for_until_it_is_found_silent():
+    world = streaming(World(make_config(max_offline_s=5.0)))
+    world.load(world.server)
+    world.run(30)
+    kill(world.server)
+    asked = len(world.all(GetStatus))
+    world.run_until(lambda: len(world.all(GetStatus)) > asked)
+    world.run(world.config.service_timeout_s)
+    assert "waits" not in world.engine.cause
+    assert world.state is State.RECONNECTING
+    world.run(4.8)
+    assert world.state is State.RECONNECTING
+    world.run(0.4)
+    assert world.state is State.DEAD
+
+
+def test_a_server_that_loads_holds_no_robot_back_from_the_next():
+    world = streaming(World(make_config(servers=TWO)))
+    world.load(world.server)
+    world.run_until(lambda: world.engine.handshake.server == "/server_b" and world.engine.handshake.open)
+    assert "waits" not in world.engine.cause
 
 
 def test_a_robot_may_wait_for_its_first_server():

@@ -163,8 +163,7 @@ def test_a_robot_that_this_node_never_moved_is_not_moved_at_the_end_either():
 def test_a_paused_robot_is_not_moved():
     world = streaming(home_world())
     world.pause()
-    world.server.up = False
-    world.run_until(lambda: stopped(world))
+    world.carry_out(world.engine._die(Event.CONTRACT_VIOLATED, "another policy"))
     world.run(3)
     assert homing_ticks(world) == []
     assert world.engine.playback.finished

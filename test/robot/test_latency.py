@@ -4,10 +4,13 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import astuple
+
 import pytest
 from hypothesis import given, strategies as st
 
-from remote_inference.robot.queue.latency import LatencyWindow, steps
+from remote_inference.robot.queue.latency import LatencyParts, LatencyWindow, steps
 
 
 def window_of(*samples_s: float, quantile: float = 0.95) -> LatencyWindow:
@@ -104,3 +107,24 @@ def test_quantiles_lie_within_the_last_100_samples(samples_s: list[float], quant
     last = samples_s[-100:]
     assert value is not None
     assert min(last) - 1e-9 <= value <= max(last) + 1e-9
+
+
+def test_the_parts_of_the_newest_cycle_make_it_up_also_of_one_that_is_left_out():
+    window = LatencyWindow(0.95)
+    assert math.isnan(window.newest.transport_ms)
+    window.add(0.1, queue_wait_ms=5.0, inference_ms=60.0)
+    assert astuple(window.newest) == pytest.approx((5.0, 60.0, 35.0))
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ((150.0, 60.0), (100.0, 0.0, 0.0)),
+        ((5.0, math.inf), (5.0, 95.0, 0.0)),
+        ((-3e38, -3e38), (0.0, 0.0, 100.0)),
+    ],
+)
+def test_a_server_s_parts_are_believed_within_the_cycle(
+    said: tuple[float, float], expected: tuple[float, float, float]
+):
+    assert astuple(LatencyParts.of(0.1, *said)) == pytest.approx(expected)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from remote_inference.base.exchange import ChunkStatus, SessionReply
+from remote_inference.base.exchange import ChunkStatus
 from remote_inference.robot.queue.action_queue import DelayPolicy
 from remote_inference.robot.requests.request_cycle import Rejection
 from remote_inference.robot.safety.guard import AGE
@@ -75,10 +75,9 @@ def test_of_a_chunk_as_many_rows_join_as_the_execution_horizon_says(horizon: int
     assert len(robot.queue) == count
 
 
-@pytest.mark.parametrize(("rtc", "left"), [(True, CHUNK_SIZE), (False, CHUNK_SIZE + 3)])
-def test_a_chunk_replaces_the_queue_if_its_policy_continues_prefixes(rtc: bool, left: int):
-    robot = Robot()
-    robot.session = SessionReply(accepted=True, session_id="session", chunk_size=CHUNK_SIZE, rtc=rtc)
+@pytest.mark.parametrize(("merge_mode", "left"), [("auto", CHUNK_SIZE), ("append", CHUNK_SIZE + 3)])
+def test_a_chunk_replaces_the_queue_or_is_appended_to_it(merge_mode: str, left: int):
+    robot = Robot(merge_mode=merge_mode)
     robot.queue_rows(3)
     robot.finish(robot.ask())
     assert len(robot.queue) == left

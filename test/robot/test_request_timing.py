@@ -6,8 +6,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+from remote_inference.base.exchange import Request
+from remote_inference.base.policy import Continuation, Float32Array
 from remote_inference.robot.queue.action_queue import ActionQueue, MergeMode
 from remote_inference.robot.safety.state_machine import State
 from support.builders import make_config, make_contract, make_rows, make_source, make_spec, ns
@@ -41,6 +44,51 @@ def test_a_chunk_longer_than_the_age_bound_never_stalls_a_steady_robot(
     assert idle_ticks(world) == 0
     assert world.states() == [State.STREAMING]
     assert world.engine.counters.requests <= 60  # about one each 2.5 s for a chunk
+
+
+class Planner(SimulatedServer):
+    """Continues nothing; says for each action where the arm is to be at its own moment after the capture."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "/server_a", make_spec(chunk_size=50, trained_fps=30.0, continuation=Continuation.NONE)
+        )
+
+    def rows(self, request: Request) -> Float32Array:
+        times_s = request.client_mono_ns / 1e9 + np.arange(self.spec.chunk_size) / self.spec.trained_fps
+        return np.stack([goal(times_s), goal(times_s)], axis=1).astype(np.float32)
+
+
+def goal(times_s: np.ndarray) -> np.ndarray:
+    return 0.5 * np.sin(0.5 * times_s)
+
+
+@pytest.mark.parametrize(("parameters", "is_timely"), [({}, True), ({"merge_mode": "append"}, False)])
+def test_by_default_an_action_is_executed_when_the_policy_meant_it(
+    parameters: dict[str, Any], is_timely: bool
+):
+    world = World(make_config(**parameters), [Planner()], contract=make_contract(fps=30.0))
+    world.inference_ns = ns(0.005)
+    streaming(world).run(20)
+    late = [
+        abs(tick.command[0] - goal(np.array(at_ns / 1e9)))
+        for at_ns, tick in world.ticks[len(world.ticks) // 2 :]
+        if tick.queued is not None
+    ]
+    assert len(late) > 200
+    assert bool(max(late) < 0.25 * 0.1) is is_timely, "a tenth of a second at the arm's greatest speed"
+
+
+@pytest.mark.parametrize(("chunk_size", "latency_s"), [(2, 0.06), (3, 0.1)])
+def test_a_chunk_that_would_be_stale_as_a_whole_is_executed_and_feeds_the_robot(
+    chunk_size: int, latency_s: float
+):
+    spec = make_spec(chunk_size=chunk_size, trained_fps=20.0, continuation=Continuation.NONE)
+    world = World(make_config(), [SimulatedServer("/server_a", spec)], contract=make_contract(fps=20.0))
+    world.inference_ns = ns(latency_s)
+    streaming(world).run(4)
+    idle = [tick for _, tick in world.ticks[-40:] if tick.queued is None]
+    assert not idle
 
 
 def queue_of(*chunks: tuple[float, int]) -> ActionQueue:

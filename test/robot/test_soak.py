@@ -21,6 +21,7 @@ from remote_inference.robot.motion.rules import FollowingBounds
 from remote_inference.robot.motion.state import JointEstimate, MotionState, Tick
 from remote_inference.robot.pose_geometry import PoseRule
 from remote_inference.robot.safety.guard import Guard, Guarded, SwitchRule
+from remote_inference.robot.safety.supervisor import Supervisor
 from remote_inference.robot.watchdog import Watchdog
 from support.robot import random_lying_world, random_watched_world, random_world
 from support.robot.simulation import World
@@ -88,6 +89,12 @@ def test_a_guard_that_lets_a_jump_pass_is_found(monkeypatch: pytest.MonkeyPatch)
     violations = soak.play_batch(range(20), ["network"]).violations
     assert violations
     assert "AssertionError in _check_step" in violations[0]
+
+
+@pytest.mark.parametrize("rule", ["wait_for", "need_no_server"])
+def test_a_robot_that_gives_up_while_it_should_wait_is_found(rule: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Supervisor, rule, lambda *_: [])
+    assert any(isinstance(soak.play_world("network", seed), str) for seed in range(30))
 
 
 BROKEN = {

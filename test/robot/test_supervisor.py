@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from remote_inference.robot.safety.effects import Effect, Report, Warn
+from remote_inference.robot.safety.effects import Effect, Inform, Report, Warn
 from remote_inference.robot.safety.state_machine import Event, State, Transition
 from remote_inference.robot.safety.supervisor import Supervisor
 from support.builders import make_config
@@ -191,6 +191,22 @@ def test_the_time_offline_runs_only_while_a_server_is_missed(supervisor: Supervi
     supervisor.need_no_server(22 * S)
     assert not supervisor.is_offline_too_long(25 * S - 1)
     assert supervisor.is_offline_too_long(25 * S)
+
+
+def test_servers_that_load_are_named_once_and_the_time_offline_begins_anew(supervisor: Supervisor) -> None:
+    supervisor.lose_session("silent", 10 * S)
+    told = "to load the policy: the clock of max_offline_s stands"
+    assert supervisor.wait_for(("/a",), 12 * S) == [Inform(f"waits for /a {told}")]
+    assert supervisor.wait_for(("/a",), 13 * S) == []
+    assert supervisor.cause == "silent; waits for /a to load the policy"
+    assert supervisor.wait_for(("/a", "/b"), 14 * S) == [Inform(f"waits for /a and /b {told}")]
+    assert supervisor.wait_for((), 16 * S) == []
+    assert supervisor.cause == "silent"
+    assert not supervisor.is_offline_too_long(17 * S - 1)
+    assert supervisor.is_offline_too_long(17 * S)
+    supervisor.wait_for(("/a",), 17 * S)
+    supervisor.apply(Event.CONTRACT_VIOLATED, "another policy")
+    assert supervisor.cause == "another policy", "the dead wait for nobody"
 
 
 # -- what the log says ---------------------------------------------------------------------------------------

@@ -19,17 +19,16 @@ def timing(
     fps: float = 30.0,
     chunk_size: int = 50,
     *,
-    appends: bool = False,
     latency_s: float | None = None,
     **config: Any,
 ) -> Timing:
-    return Timing(make_config(**config), fps, chunk_size, appends, latency_s)
+    return Timing(make_config(**config), fps, chunk_size, latency_s)
 
 
 @pytest.mark.parametrize(("fps", "chunk_size"), [(30.0, 100), (20.0, 20), (30.0, 40), (50.0, 16), (1.0, 10)])
-@pytest.mark.parametrize("appends", [True, False])
-def test_defaults_pass_in_silence(fps: float, chunk_size: int, appends: bool):
-    usual = timing(fps, chunk_size, appends=appends, latency_s=0.1)
+@pytest.mark.parametrize("merge_mode", ["auto", "append"])
+def test_defaults_pass_in_silence(fps: float, chunk_size: int, merge_mode: str):
+    usual = timing(fps, chunk_size, merge_mode=merge_mode, latency_s=0.1)
     assert find_timing_problem(usual) == ""
     assert find_timing_warnings(usual) == ()
 
@@ -40,7 +39,7 @@ def test_defaults_pass_in_silence(fps: float, chunk_size: int, appends: bool):
         (timing(1.0, max_action_age_s=0.5), ["max_action_age_s: found 0.5", "an action lasts, 1 s"]),
         (timing(latency_s=3.5), ["max_action_age_s: found 3", "3.5 s"]),
         (timing(latency_s=0.3, request_timeout_s=0.2), ["request_timeout_s: found 0.2", "0.3 s"]),
-        (timing(appends=True, buffer_time_s=3.0), ["buffer_time_s: found 3", "max_action_age_s, 3"]),
+        (timing(merge_mode="append", buffer_time_s=3.0), ["buffer_time_s: found 3", "max_action_age_s, 3"]),
     ],
 )
 def test_what_cannot_work_is_refused_by_the_value_to_change(wrong: Timing, words: list[str]):
@@ -58,6 +57,7 @@ def test_what_cannot_work_is_refused_by_the_value_to_change(wrong: Timing, words
             ["0.167 s at 30 Hz", "an answer takes 0.3 s", "chunks of 5 actions: too short"],
         ),
         (timing(execution_horizon=5, latency_s=0.3), ["execution_horizon: too short"]),
+        (timing(fps=20, chunk_size=8, latency_s=0.25), ["0.4 s at 20 Hz", "chunks of 8 actions: too short"]),
         (timing(max_action_age_s=0.3, latency_s=0.3, max_sensor_age_s=0.2), ["max_action_age_s: too short"]),
         (timing(max_action_age_s=0.4), ["max_sensor_age_s is 0.5", "lower max_sensor_age_s"]),
     ],

@@ -13,11 +13,25 @@ import remote_inference.base.wire.images.encodings  # noqa: F401  adds the encod
 from remote_inference.base.admission import FATAL_REJECTIONS, FatalMismatch, check_reply, judge
 from remote_inference.base.exchange import ImageFeature, SessionReply
 from remote_inference.base.limits import MAX_OBSERVATION_STEPS, RequestLimits
-from remote_inference.base.policy import Continuation, ServingMode
+from remote_inference.base.policy import Continuation, PolicySpec, ServingMode
 from remote_inference.server.sessions import Session, SessionRegistry
-from support.builders import CAMERA, ShiftProcessors, make_offer, make_spec, make_terms
+from support.builders import (
+    CAMERA,
+    JOINTS,
+    ShiftProcessors,
+    make_offer,
+    make_spec as make_any_spec,
+    make_terms,
+)
 
 DEPTH = ImageFeature("observation.images.depth", "png")
+
+
+def make_spec(**changes: Any) -> PolicySpec:
+    """Return the specification of a policy that says the robot's units."""
+    return make_any_spec(**{"units": dict.fromkeys(JOINTS, "rad"), **changes})
+
+
 # One violation per row of the table: (rejection, offer, terms, policy, words of the reason).
 ROWS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], list[str]]] = [
     ("failing", {}, {"failing": "an inference has not ended for 16 s"}, {}, ["not ended for 16 s"]),
@@ -182,8 +196,38 @@ def test_the_state_s_unit_is_compared_too():
 
 def test_a_joint_with_two_units_is_a_warning():
     offer = make_offer(state_units=("degrees", "rad"), action_units=("rad", "rad"))
-    (warning,) = judge(offer, make_spec(), make_terms()).warnings
+    warning, *_ = judge(offer, make_spec(units={}), make_terms()).warnings
     assert warning == "'shoulder': the robot sends its state in degrees and takes actions in rad"
+
+
+@pytest.mark.parametrize(
+    ("offer", "units", "said"),
+    [
+        ({}, {}, "the policy does not say units; shoulder, elbow are taken as rad"),
+        ({}, {"elbow": "rad"}, "the policy does not say units; shoulder is taken as rad"),
+        (
+            {"state_units": ("degrees", "m"), "action_units": ("degrees", "m")},
+            {},
+            "the policy does not say units; shoulder is taken as degrees; elbow is taken as m",
+        ),
+        (
+            {"state_units": ("", ""), "action_units": ("", "rad")},
+            {"shoulder": "degrees", "elbow": "rad"},
+            "the robot does not say units; shoulder is taken as degrees",
+        ),
+    ],
+)
+def test_a_unit_that_one_side_does_not_say_is_a_warning(
+    offer: dict[str, Any], units: dict[str, str], said: str
+):
+    verdict = judge(make_offer(**offer), make_spec(units=units), make_terms())
+    assert verdict.accepted
+    assert verdict.warnings == (said,)
+
+
+def test_a_client_that_knows_no_units_is_not_warned_of_them():
+    offer = make_offer(state_units=(), action_units=())
+    assert judge(offer, make_spec(units={}), make_terms()).warnings == ()
 
 
 def test_a_task_in_a_refusal_is_cut():

@@ -41,7 +41,7 @@ from remote_inference.bags.checks.repair import repair
 from remote_inference.bags.checks.verification import verify
 from remote_inference.bags.nodes.bag_recorder import SUBSCRIPTION_DEPTH, subscription_qos
 from remote_inference.bags.nodes.recorder_config import RecorderError, message_class, parse_topics
-from remote_inference.bags.storage.bag import open_bag
+from remote_inference.bags.storage.bag import BagReader
 from remote_inference.bags.storage.bag_metadata import METADATA_NAME
 from remote_inference.bags.storage.bag_records import DROPPED, END, LOSSES, NODE, POLICY, RUN, BagError
 from remote_inference.bags.storage.mcap_scan import Messages, file_number, scan_file
@@ -173,7 +173,7 @@ def test_messages_are_in_the_bag_after_a_signal(
     assert recorder.log.count(f"recording 5 topics to {tmp_path / 'bags' / 'run'}") == 1
     assert f"{JOINTS}: 20 messages" in recorder.log
     assert "/arm/never: 0 messages" in recorder.log
-    with open_bag(tmp_path / "bags" / "run") as bag:
+    with BagReader(tmp_path / "bags" / "run") as bag:
         assert set(bag.topics) == {STATE, JOINTS, LATCHED, TYPED}
         assert [m.position[0] for _, _, m in bag.messages([JOINTS])] == list(range(20))
         assert [m.cause for _, _, m in bag.messages([STATE])] == ["start-up"]
@@ -206,7 +206,7 @@ def test_best_effort_topics_are_recorded(node: Node, start: Callable[..., Record
 
     wait_until(publish_until_on_disk, "two messages of each topic recorded")
     assert recorder.stop(signal.SIGINT) == 0
-    with open_bag(tmp_path / "run") as bag:
+    with BagReader(tmp_path / "run") as bag:
         assert {topic for topic, _, _ in bag.raw_messages()} == {EXECUTED, JOINTS}
         assert bag.topics[EXECUTED].offered_qos[0].reliability == QosReliability.BEST_EFFORT
         assert bag.topics[JOINTS].offered_qos[0].reliability == QosReliability.BEST_EFFORT
@@ -258,7 +258,7 @@ def test_a_recorder_that_is_killed_at_random_moments_costs_no_more_than_its_last
         assert "Traceback" not in recorder.log
         whole = positions_in_whole_chunks(run)
         with pytest.raises(BagError, match="its recorder was killed; `remote-inference verify"):
-            open_bag(run)
+            BagReader(run)
         unfinished = verify(run)
         assert not unfinished.is_intact
         assert any(
@@ -270,7 +270,7 @@ def test_a_recorder_that_is_killed_at_random_moments_costs_no_more_than_its_last
                 repair(run, repaired)
             continue
         told = repair(run, repaired)
-        with open_bag(repaired) as bag:
+        with BagReader(repaired) as bag:
             found = [int(message.position[0]) for _, _, message in bag.messages([topic])]
         assert found == whole, "all but what the last chunk would have held"
         assert found == sorted(set(found))
@@ -352,7 +352,7 @@ def test_a_topic_that_is_published_with_another_type_is_named_and_recorded_once_
     wait_for_arrival(node, typed)
     assert recorder.stop(signal.SIGINT) == 0
     assert recorder.log.count("not recording") == 2
-    with open_bag(tmp_path / "run") as bag:
+    with BagReader(tmp_path / "run") as bag:
         assert [m.name for _, _, m in bag.messages([TYPED])] == [["typed"]]
 
 
@@ -361,7 +361,7 @@ def test_the_bag_carries_the_robot_s_contract(start: Callable[..., Recorder], tm
     recorder = start(f"path:={tmp_path / 'bag'}", f"topics:=['{JOINTS}']", f"contract:={contract}")
     wait_until(lambda: "recording 1 topics" in recorder.log, "the recorder")
     assert recorder.stop(signal.SIGINT) == 0
-    with open_bag(tmp_path / "bag") as bag:
+    with BagReader(tmp_path / "bag") as bag:
         assert bag.contract == contract.read_text()
 
 
@@ -546,7 +546,7 @@ def test_a_bag_that_may_not_grow_is_finished_and_readable(
     assert "ended early: " in recorder.log
     assert "the bag has reached max_bytes, 8400000 bytes" in recorder.log
     assert sum(file.stat().st_size for file in (tmp_path / "run").glob("*.mcap")) <= 8_400_000
-    with open_bag(tmp_path / "run") as bag:
+    with BagReader(tmp_path / "run") as bag:
         assert len(list(bag.messages())) == bag.message_count > 0
 
 
@@ -579,7 +579,7 @@ def test_a_bag_that_drops_its_oldest_file_goes_on_within_its_budget(
     records = records_of(tmp_path / "run")
     dropped = json.loads(records[DROPPED]["files"])
     assert dropped[:2] == ["run_0.mcap", "run_1.mcap"]
-    with open_bag(tmp_path / "run") as bag:
+    with BagReader(tmp_path / "run") as bag:
         found = [int(message.position[0]) for _, _, message in bag.messages([JOINTS])]
     assert found[-1] == number - 1
     assert found == sorted(set(found))

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import pytest
 
-from remote_inference.bags.storage.bag import open_bag
+from remote_inference.bags.storage.bag import BagReader
 from remote_inference.base.wire.qos import EXECUTED_TOPIC
 from support.nodes.rig import DEADLINE_S, Rig, write_contract, write_manifest
 
@@ -116,7 +116,7 @@ def test_server_and_robot_run_until_interrupted_and_the_bag_is_whole(rig: Rig, t
             process.send_signal(signal.SIGINT)
         codes = [process.wait(DEADLINE_S) for process in (robot, server)]
     assert codes == [0, 0]
-    with open_bag(tmp_path / "bag") as bag:
+    with BagReader(tmp_path / "bag") as bag:
         assert f"{rig.namespace}/remote_inference/executed" in bag.topics
 
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
-from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64MultiArray, String
+from geometry_msgs.msg import TwistStamped
+from sensor_msgs.msg import Imu, JointState
+from std_msgs.msg import Float64, Float64MultiArray, String
+from trajectory_msgs.msg import JointTrajectory
 
 from remote_inference.base.contract.contract import Contract, load_contract
 from remote_inference.base.documents.document import FILL_IN, parse_document
@@ -92,6 +94,38 @@ def test_a_controller_and_a_description_are_asked(rig: Rig, tmp_path: Path):
     assert contract.actions.kind == "position"
     assert contract.commands[0].names == ("elbow", "shoulder")
     assert contract.actions.limits["elbow"].max_velocity == 3.0
+
+
+def test_a_trajectory_controller_without_interface_name_is_asked_and_other_topics_are_named(
+    rig: Rig, tmp_path: Path
+):
+    """Parameters as those of ros2_control's joint_trajectory_controller."""
+    node = rig.add_node("arm_controller")
+    node.declare_parameter("joints", ["elbow", "shoulder"])
+    node.declare_parameter("command_interfaces", ["position", "velocity"])
+    node.create_subscription(JointTrajectory, "/base/arm/joint_trajectory", lambda _: None, COMMAND_QOS)
+    node.create_subscription(TwistStamped, "/base/cmd_vel", lambda _: None, COMMAND_QOS)
+    node.create_subscription(Float64, "/base/gripper", lambda _: None, COMMAND_QOS)
+    node.create_publisher(Imu, "/base/imu", SENSOR_QOS)
+    joints = node.create_publisher(JointState, "/base/joint_states", SENSOR_QOS)
+    message = JointState(name=["shoulder", "elbow"], position=[0.0, 0.0])
+    node.create_timer(0.05, lambda: joints.publish(message))
+
+    out = tmp_path / "base.contract.yaml"
+    assert cli.main(["contract", "suggest", "--namespace", "/base", "--out", str(out), *TIMEOUT]) == 0
+    content = yaml.safe_load(out.read_text())
+    assert content["commands"] == [
+        {
+            "topic": "arm/joint_trajectory",
+            "type": "trajectory_msgs/msg/JointTrajectory",
+            "names": ["elbow", "shoulder"],
+        }
+    ]
+    assert content["actions"]["kind"] == "position"
+    comments = [line for line in out.read_text().splitlines() if line.startswith("#")]
+    for topic in ("cmd_vel", "gripper", "imu"):
+        assert any(f"topic: {topic}" in line for line in comments), topic
+    assert any("fields: {data: gripper}" in line for line in comments)
 
 
 def test_no_robot_is_said_and_nothing_written(rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

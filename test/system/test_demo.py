@@ -20,7 +20,7 @@ from PIL import Image
 from rclpy.context import Context
 
 from remote_inference.bags.decisions.replay import replay_decisions
-from remote_inference.bags.storage.bag import open_bag
+from remote_inference.bags.storage.bag import BagReader
 from remote_inference.tools.cli import main
 from remote_inference.tools.demo.results import Cell, write_sweep
 
@@ -55,7 +55,7 @@ def test_the_demo_picks_cubes_at_600_ms_from_a_cold_start_and_leaves_its_results
         with Image.open(out / picture) as image:
             assert min(image.size) > 200
             assert len(set(image.convert("L").resize((64, 64)).tobytes())) > 10
-    with open_bag(out / "bag") as bag:
+    with BagReader(out / "bag") as bag:
         topics = set(bag.topics)
     assert {
         f"/belt_arm_1/remote_inference/{name}" for name in ("observation", "chunk", "state", "executed")

@@ -28,6 +28,7 @@ ROBOT, SERVER = "rig/remote_inference: policy control", "policy_server: policy s
         ("CONNECTING", {}, WARN, "CONNECTING: started"),
         ("STREAMING", {}, OK, "STREAMING: started"),
         ("STREAMING", {"stale_sources": ["camera"]}, WARN, "waits for camera"),
+        ("STREAMING", {"apart": "a and b are 0.1 s apart"}, WARN, "no set fits: a and b are 0.1 s apart"),
         ("DEGRADED", {}, WARN, "DEGRADED"),
         ("STALLED", {}, ERROR, "STALLED"),
         ("STALLED", {"stale_sources": ["camera"]}, ERROR, "waits for camera"),

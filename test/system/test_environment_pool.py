@@ -19,8 +19,8 @@ import pytest
 
 from remote_inference.learn.environment import EnvError
 from remote_inference.learn.leases import LeaseError
-from remote_inference.learn.nodes.pool_client import connect_to_pool
 from remote_inference.learn.rollouts import BlockingRolloutPool, Group, LocalPolicy, LocalTransport, Transport
+from remote_inference.learn.rollouts.pool_client import connect_to_pool
 from remote_inference.tools.deployment.bringup import Process, simulator_pool
 from support.environments.drawer import PullPolicy
 from support.importable import python_path
@@ -33,7 +33,7 @@ LEASE_S = 5.0
 HOLDER = f"""
 import asyncio
 import numpy
-from remote_inference.learn.nodes.pool_client import connect_to_pool
+from remote_inference.learn.rollouts.pool_client import connect_to_pool
 from remote_inference.learn.rollouts import RolloutPool
 
 async def hold():

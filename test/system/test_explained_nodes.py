@@ -17,7 +17,7 @@ from remote_inference.bags.decisions.replay import replay_decisions
 from remote_inference.bags.provenance.explanation import explain_motion
 from remote_inference.bags.provenance.motion import Motion
 from remote_inference.bags.provenance.page.page import write_page
-from remote_inference.bags.storage.bag import open_bag
+from remote_inference.bags.storage.bag import BagReader
 from remote_inference.bags.timeline.messages import stamped_ns
 from support.nodes.decision_tape import DecisionTape
 from support.nodes.rig import Rig, write_contract, write_manifest
@@ -38,7 +38,7 @@ def demo_bag(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def messages_of(bag: Path, kind: str) -> list[Any]:
-    with open_bag(bag) as reader:
+    with BagReader(bag) as reader:
         (topic,) = [name for name in reader.topics if name.endswith(f"/remote_inference/{kind}")]
         return [message for _, _, message in reader.messages([topic])]
 
@@ -106,7 +106,7 @@ def first_paused_tick(bag: Path) -> int:
     The tick may be recorded first, or a tick before it later: they are published by different threads.
     """
     paused_ns = None
-    with open_bag(bag) as reader:
+    with BagReader(bag) as reader:
         kinds = {"/remote_inference/executed", "/remote_inference/state"}
         topics = [name for name in reader.topics if any(name.endswith(kind) for kind in kinds)]
         for topic, received_ns, message in reader.messages(topics):

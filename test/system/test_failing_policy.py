@@ -17,7 +17,7 @@ from remote_inference.srv import GetStatus, OpenSession
 from support.nodes.faulty_server import PolicyFault
 from support.nodes.fleet import SERVER, FleetRobot
 from support.nodes.health_port import answers
-from support.nodes.rig import DEADLINE_S, RETRY_S, Rig, write_manifest
+from support.nodes.rig import DEADLINE_S, RETRY_S, Rig, write_contract, write_manifest
 
 
 def is_accepting(rig: Rig) -> bool:
@@ -124,3 +124,30 @@ def test_an_inference_that_hangs_turns_robots_away_and_then_asks_for_a_restart(
     rig.wait_for(answers(port, "/readyz", 200), "ready again")
     assert is_accepting(rig)
     assert robot.request().status == ActionChunk.OK
+
+
+def test_a_robot_outlasts_a_server_that_loads_longer_than_it_may_be_offline(rig: Rig, tmp_path: Path) -> None:
+    def change(transition: int) -> None:
+        changed = rig.call(ChangeState, f"{SERVER}/change_state", transition=Transition(id=transition))
+        assert changed.success
+
+    fault = PolicyFault(tmp_path)
+    rig.server = rig.group.start(fault.server(write_manifest(tmp_path), autostart=True))
+    rig.start_robot(write_contract(tmp_path), max_offline_s=5.0)
+    rig.wait_for_state("STREAMING")
+    change(Transition.TRANSITION_DEACTIVATE)
+    change(Transition.TRANSITION_CLEANUP)
+    fault.begin("hang")  # in the first inference of the warm-up
+    told = rig.node.create_client(ChangeState, f"{SERVER}/change_state")
+    assert told.wait_for_service(DEADLINE_S)
+    configure = ChangeState.Request(transition=Transition(id=Transition.TRANSITION_CONFIGURE))
+    rig.send_until(lambda: told.call_async(configure), fault.is_hanging, "loading")
+    waits = f"; waits for {SERVER} to load the policy"
+    rig.wait_for(lambda: rig.states[-1].cause.endswith(waits), "the robot waits")
+    count = len(rig.states)
+    rig.wait_for(lambda: len(rig.states) > count + 12, "states of more than max_offline_s")
+    assert rig.states[-1].state_name == "RECONNECTING"
+    assert rig.robot.poll() is None
+    fault.end()
+    change(Transition.TRANSITION_ACTIVATE)
+    rig.wait_for_state("STREAMING", after=len(rig.states))

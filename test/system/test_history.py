@@ -78,13 +78,14 @@ def manifest(rig: CountingRig) -> Path:
     return path
 
 
-def start_robot(rig: CountingRig) -> None:
-    rig.start_robot(write_contract(rig.folder), merge_mode="replace")
+def start_robot(rig: CountingRig, **parameters: object) -> None:
+    rig.start_robot(write_contract(rig.folder), merge_mode="replace", **parameters)
     rig.wait_for_state("STREAMING")
 
 
-def test_the_policy_sees_the_last_control_ticks(rig: CountingRig, manifest: Path) -> None:
-    start_robot(rig)
+@pytest.mark.parametrize("skew_s", [0.0, 0.03], ids=["newest", "fitting"])
+def test_the_policy_sees_the_last_control_ticks(rig: CountingRig, manifest: Path, skew_s: float) -> None:
+    start_robot(rig, max_observation_skew_s=skew_s)
     rig.wait_for(lambda: len(rig.seen()) > 20, "requests")
     seen = rig.seen()
     assert {len(steps) for steps in seen} == {OBSERVATION_STEPS}

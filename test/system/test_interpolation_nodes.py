@@ -45,7 +45,7 @@ def start(rig: Rig, monkeypatch: pytest.MonkeyPatch, interpolation: str) -> Path
         actions={**CONTRACT["actions"], "limits": dict.fromkeys(JOINTS, limit)},
     )
     rig.start_server(manifest)
-    rig.start_robot(contract)
+    rig.start_robot(contract, merge_mode="append")  # each row is executed, as the policy said it
     return contract
 
 

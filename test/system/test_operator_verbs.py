@@ -22,9 +22,11 @@ from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory
 
+from remote_inference.base.wire.qos import LATCHED_QOS, PREVIEW_TOPIC
 from remote_inference.tools import cli
-from support.nodes.rig import DEADLINE_S, Rig, write_contract, write_manifest
+from support.nodes.rig import DEADLINE_S, JOINTS, Rig, write_contract, write_manifest
 
 TIMEOUT = ("--timeout", "30")
 OTHER = "/other_robot"
@@ -108,6 +110,30 @@ def test_an_operator_s_day(robot: Rig, capsys: pytest.CaptureFixture[str]) -> No
     assert robots.splitlines()[1].split()[:3] == [name, "STREAMING,", "paused"]
     assert servers.splitlines()[1].split()[:4] == ["/policy_server", "active", "hold", "1/4"]
     assert re.fullmatch(r"looked for \d+\.\d s\n", looked)
+
+
+def test_the_actions_ahead_and_the_last_seconds_of_a_robot_are_seen(
+    rig: Rig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ahead: list[JointTrajectory] = []
+    rig.subscribe(JointTrajectory, PREVIEW_TOPIC, ahead.append, LATCHED_QOS)
+    rig.start_server(write_manifest(tmp_path))
+    rig.start_robot(write_contract(tmp_path), preview=True)
+    rig.wait_for_commands(60)
+    rig.wait_for(lambda: len(ahead) > 1 and ahead[-1].points, "previews of several merges")
+    assert ahead[-1].joint_names == list(JOINTS)
+    assert any(tick.queue_length for tick in rig.executed)
+
+    seen = run_json(capsys, "top", "--robot", rig.namespace, "--once")
+    assert seen["robot"] == rig.namespace
+    assert seen["last"]["source"][-1] == "CHUNK"
+    for part in ("action_age_s", "queue_length", "queue_wait_ms", "inference_ms", "transport_ms"):
+        assert seen["last"][part][-1] is not None, part
+    assert cli.main(["top", "--robot", rig.namespace, *TIMEOUT]) == 0  # no terminal: the screen once
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{rig.namespace}: STREAMING"
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("age s") and "█" in line for line in lines)
 
 
 def test_top_prints_a_json_line_per_refresh_until_interrupted(stubborn: Node) -> None:

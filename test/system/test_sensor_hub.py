@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,9 @@ from std_msgs.msg import Float32MultiArray
 from remote_inference.base.contract.contract import load_contract
 from remote_inference.base.wire.arrays import SensorError
 from remote_inference.base.wire.images.encodings.jpeg import decode_jpeg
+from remote_inference.robot.nodes import sensor_hub
 from remote_inference.robot.nodes.sensor_hub import SensorHub, Snapshot
+from remote_inference.robot.queue.observation_history import TickSample
 from support.nodes.rig import CONTRACT, JOINTS, write_contract
 from support.robot.pose_robot import POSE, pose_command, pose_section, pose_state
 
@@ -48,6 +51,54 @@ def test_images_are_read_in_the_contracts_order(node: Node, tmp_path: Path) -> N
     seen = snapshot(wrist=image(20), front=image(100), top=image(200))
     (images,) = hub.read_images([seen], [FRONT, TOP, WRIST])
     assert greys_of(images) == [100, 200, 20]
+
+
+def test_a_set_has_each_message_of_the_snapshot_that_held_it() -> None:
+    older, newer = snapshot(front=image(20), joints=JointState()), snapshot(front=image(100), top=image(200))
+    arrivals = {"joints": 1, "front": 1, "top": 2}
+    sample = TickSample({"joints": older, "front": older, "top": newer}, arrivals)
+    assert Snapshot.of(sample).messages == {
+        "joints": older.messages["joints"],
+        "front": older.messages["front"],
+        "top": newer.messages["top"],
+    }
+    assert Snapshot.of(sample).arrivals == arrivals
+    assert Snapshot.of(TickSample(newer, arrivals)) is newer
+
+
+def test_looks_at_fast_sensors_are_thinned(node: Node, tmp_path: Path) -> None:
+    hub = make_hub(node, tmp_path, front={})
+    hub.with_looks([], keep=True)
+    for at_us in range(0, 20_000, 100):
+        hub._keep("front", (image(20), 10**9 + 1_000 * at_us))
+    assert len(hub.with_looks([], keep=True)) == 20 * 10**6 // sensor_hub.LOOK_GAP_NS
+
+
+def test_ticks_and_looks_come_in_the_order_of_the_arrivals_where_a_driver_lags(
+    node: Node, tmp_path: Path
+) -> None:
+    hub = make_hub(node, tmp_path, front={})
+    hub.with_looks([], keep=True)
+    tick = TickSample(hub.snapshot(), {"joints": 90, "front": 98}, tick_ns=1)
+    hub._looks.append(TickSample(hub.snapshot(), {"joints": 95, "front": 98}))
+    assert [sample.tick_ns for sample in hub.with_looks([tick], keep=True)] == [1, None]
+
+
+def test_what_came_between_two_ticks_is_kept_where_sources_have_to_fit_together(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sensor_hub, "LOOK_GAP_NS", 0)
+    hub = make_hub(node, tmp_path, front={})
+    tick = TickSample(hub.snapshot(), {"front": 0}, tick_ns=1)
+    hub._deposit("front", image(20))
+    assert hub.with_looks([tick], keep=True) == [tick], "nothing is kept before it is wanted"
+    hub._deposit("front", image(100))
+    hub._deposit("front", image(200))
+    *looks, present = hub.with_looks([replace(tick, arrivals=hub.snapshot().arrivals)], keep=False)
+    assert [look.content.messages["front"].data[0] for look in looks] == [100, 200]
+    assert [look.tick_ns for look in looks] == [None, None]
+    assert present.tick_ns == 1, "after what came before it"
+    assert hub.with_looks([], keep=False) == []
 
 
 def test_an_image_that_arrives_early_is_encoded_once(node: Node, tmp_path: Path) -> None:

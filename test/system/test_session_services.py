@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from remote_inference.base.wire.qos import CHUNK_TOPIC
+from remote_inference.base.wire.qos import CHUNK_TOPIC, LATCHED_QOS, STATE_TOPIC
+from remote_inference.msg import ClientState
 from remote_inference.server.manifest.manifest import load_manifest
+from remote_inference.server.nodes import session_services
 from remote_inference.server.nodes.serving import Serving
 from remote_inference.server.nodes.session_services import SessionServices
 from remote_inference.server.sessions import SessionRegistry
@@ -28,7 +30,7 @@ class LocalServer:
         self.registry = SessionRegistry("server")
         manifest = load_manifest(write_manifest(folder, max_sessions=2), {})
         self.serving = Serving(manifest, self.registry, *[lambda *_: None] * 3)
-        services = SessionServices(self.node, self.registry, lambda: None)
+        self.services = services = SessionServices(self.node, self.registry, lambda: None)
         self.refusals = services.refusals
         services.start(self.serving)
         services.accepting = True
@@ -84,6 +86,17 @@ def test_an_evaluation_makes_room_for_a_robot(rig: Rig, server: LocalServer) -> 
     rig.wait_for(lambda: server.node.count_publishers(chunks) == 0, "its publisher gone")
     assert server.open(robot_namespace="/second_robot").accepted
     assert server.open(robot_namespace="/third_robot").rejection == "capacity"
+
+
+def test_a_robot_that_asks_for_nothing_is_heard_whether_it_is_paused(
+    rig: Rig, server: LocalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.node.create_publisher(ClientState, STATE_TOPIC, LATCHED_QOS).publish(ClientState(paused=True))
+    assert server.open().accepted
+    (session,) = server.registry.all()
+    monkeypatch.setattr(session_services, "QUIET_AFTER_S", 0.0)
+    server.services.end_abandoned()
+    rig.wait_for(lambda: session.link is not None and session.link.paused, "its state")
 
 
 def test_a_robot_that_asks_again_and_again_is_counted_each_time_and_told_once_per_reason(

@@ -23,10 +23,18 @@ def test_without_a_drill_nothing_is_said_of_one() -> None:
     assert "fault injected" not in dict(describe_robot("/robot_1", state).rows)
 
 
+def test_sources_that_are_too_far_apart_are_named() -> None:
+    state = ClientState(state_name="STALLED", apart="front and top are 0.015 s apart", sets_refused=7)
+    assert dict(describe_robot("/robot_1", state).rows)["no set fits"] == state.apart
+    assert robot_as_json("/robot_1", state)["sets_refused"] == 7
+
+
 def test_a_paused_robot_says_why_unless_a_stop_does() -> None:
     cause = "the command watchdog has stopped the controllers: silent for 0.3 s"
     state = ClientState(state_name="STREAMING", cause="chunk 1 merged", paused=True, pause_cause=cause)
-    assert dict(describe_robot("/robot_1", state).rows)["paused"] == cause
+    rows = dict(describe_robot("/robot_1", state).rows)
+    assert (rows["state"], rows["paused"]) == ("STREAMING, paused", cause)
+    assert rows["last change"] == "STREAMING: chunk 1 merged", "it has not paused the robot"
     assert robot_as_json("/robot_1", state)["pause_cause"] == cause
     state.stop = "/e_stop: pressed"
     rows = dict(describe_robot("/robot_1", state).rows)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from remote_inference.bags.export.format import DATA_PATH, VIDEO_PATH
+from remote_inference.base.documents.problems import show_value
 from remote_inference.base.errors import UserError
 from remote_inference.base.lerobot_format import ACTION, PICTURES, STATE, Feature, read_info
 
@@ -64,6 +65,7 @@ class LeRobotDatasetReader:
         self.fps = float(info.fps)
         self.state_names = _names(path, STATE, info.features[STATE])
         self.action_names = _names(path, ACTION, info.features[ACTION])
+        self.action_units = tuple(map(str, info.features[ACTION].units or ()))  # empty: it says none
         self.cameras = {
             key: _picture_shape(path, key, one)
             for key, one in info.features.items()
@@ -178,14 +180,15 @@ def _reading(path: Path, what: str = "") -> Iterator[None]:
 
 
 def _names(path: Path, key: str, feature: Feature) -> tuple[str, ...]:
-    if not feature.joints:
-        raise DatasetError(f"{path}: features.{key}.names: expected a name for each of its values")
-    return tuple(feature.joints)
+    try:
+        return feature.read_joints()
+    except ValueError as error:
+        raise DatasetError(f"{path}: features.{key}.names: {error}") from error
 
 
 def _picture_shape(path: Path, key: str, feature: Feature) -> tuple[int, ...]:
-    if len(feature.shape) != 3 or feature.shape[2] != 3:
-        raise DatasetError(
-            f"{path}: features.{key}.shape: found {list(feature.shape)}, expected [height, width, 3]"
-        )
-    return tuple(feature.shape)
+    shape = feature.shape if isinstance(feature.shape, (list, tuple)) else ()
+    if len(shape) != 3 or shape[2] != 3 or not all(isinstance(size, int) for size in shape):
+        found = show_value(feature.shape)
+        raise DatasetError(f"{path}: features.{key}.shape: found {found}, expected [height, width, 3]")
+    return tuple(shape)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from remote_inference.base.contract.actions import RELATIVE
@@ -146,7 +146,8 @@ def check_reply(offer: SessionOffer, reply: SessionReply, fingerprint: str | Non
         raise FatalMismatch(f"observation_steps: found {reply.observation_steps}, {expected}")
     if fingerprint is not None and reply.policy_fingerprint != fingerprint:
         raise FatalMismatch(
-            f"policy fingerprint is {reply.policy_fingerprint}, expected {fingerprint} of the first session"
+            f"policy fingerprint is {reply.policy_fingerprint}, expected {fingerprint} of the first session; "
+            "to accept it once, start this robot's node again; to accept any, set accept_new_policy"
         )
 
 
@@ -282,7 +283,29 @@ def _warnings(offer: SessionOffer, spec: PolicySpec) -> tuple[str, ...]:
         warnings.append("policy does not continue prefixes (no RTC)")
     if spec.supports_rtc and any(kind.startswith(RELATIVE) for kind in offer.action_kinds):
         warnings.append("the robot's actions are relative: no chunk continues another (no RTC)")
-    return tuple(warnings)
+    return (*warnings, *_find_unsaid_units(offer, spec))
+
+
+def _find_unsaid_units(offer: SessionOffer, spec: PolicySpec) -> Iterator[str]:
+    """Yield what is taken for granted where one side says a unit and the other none."""
+    said = list(zip(offer.state_names, offer.state_units, strict=False))
+    said += zip(offer.action_names, offer.action_units, strict=False)
+    by_robot = {name for name, unit in said if unit}
+    unknown = set(spec.without_unit)
+    for side, pairs in (
+        ("policy", [(name, unit) for name, unit in said if unit and name in unknown]),
+        ("robot", [(name, spec.units.get(name, "")) for name, _ in said if name not in by_robot]),
+    ):
+        taken: dict[str, dict[str, None]] = {}
+        for name, unit in pairs:
+            taken.setdefault(unit, {})[name] = None
+        parts = [
+            f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} taken as {unit}"
+            for unit, names in taken.items()
+            if unit
+        ]
+        if parts:
+            yield f"the {side} does not say units; {'; '.join(parts)}"
 
 
 def _fps_problem(offer: SessionOffer, spec: PolicySpec) -> str:

@@ -29,6 +29,9 @@ def in_namespace(namespace: str, name: str) -> str:
     return name if name.startswith("/") else f"{namespace.rstrip('/')}/{name}"
 
 
+LOADING = "loading"  # ServerStatus.lifecycle_state while a policy is loaded and warmed up
+
+
 class ChunkStatus(IntEnum):
     """Outcome of one request; the values are those of ActionChunk.msg."""
 
@@ -55,6 +58,7 @@ class Request:
     inference_delay_steps: int
     prefix_model: Float32Array | None = None
     prefix_robot: Float32Array | None = None
+    capture_skew_s: float = 0.0  # between the oldest and the newest content of its observation
 
 
 def no_rows() -> Float32Array:
@@ -134,6 +138,7 @@ class StatusReply:
     accepting: bool
     image_features: Sequence[str] = ()  # cameras that the policy needs; none while there is no policy
     response_s: float = 0.0  # measured, from a request to its chunk; 0 while there is no policy
+    loading: bool = False  # its policy is being loaded and warmed up
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from remote_inference.base.contract.generated import (
 from remote_inference.base.contract.policy_units import POLICY_UNITS, UnitMap
 from remote_inference.base.contract.state_source import JOINT_STATE
 from remote_inference.base.documents.document import Document, DocumentError, mark, parse_document, parse_json
+from remote_inference.base.documents.problems import show_value
 
 VERSION = "v3.0"
 STATE, ACTION = "observation.state", "action"
@@ -46,25 +47,58 @@ class _Outside(Document):
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
 
+def flatten_names(names: Any) -> tuple[str, ...]:
+    """Return the names that a feature has for its values, in their order; empty where it has none.
+
+    names: a list, or as some data sets have it: a list of lists (openpi's converter for ALOHA), lists by
+    group (`{"left": [...], "right": [...]}`), or the place of each name (`{"delta_x": 0}`). Raises
+    ValueError, which says what was found, for anything else.
+    """
+    found = names
+    if isinstance(names, Mapping):
+        found = list(names.values())
+        if found and all(type(place) is int for place in found):
+            if sorted(found) != list(range(len(found))):
+                raise ValueError(f"found places {show_value(found)}, expected 0 to {len(found) - 1}")
+            found = sorted(names, key=lambda name: names[name])
+        elif not all(isinstance(group, (list, tuple)) for group in found):
+            raise ValueError(f"found {show_value(names)}, expected lists of names, or a place for each name")
+    if isinstance(found, (list, tuple)) and all(isinstance(group, (list, tuple)) for group in found):
+        found = [name for group in found for name in group]
+    if found is None:
+        return ()
+    if not isinstance(found, (list, tuple)) or not all(isinstance(name, str) and name for name in found):
+        raise ValueError(f"found {show_value(names)}, expected a text for each value")
+    if len(set(found)) < len(found):
+        raise ValueError(f"found {show_value(list(found))}, expected each name once")
+    return tuple(found)
+
+
 class Feature(_Outside):
-    """One feature. names: a list, or lists by group (`motors`). units: our own key, one for each name."""
+    """One feature. units: our own key, one for each name. Only what is used of a feature is checked."""
 
     dtype: str
-    shape: tuple[int, ...] = ()
-    names: tuple[str, ...] | Mapping[str, Any] | None = None
-    info: Mapping[str, Any] | None = None
-    units: tuple[str, ...] | None = None
+    shape: Any = ()
+    names: Any = None
+    info: Any = None
+    units: Any = None
+
+    def read_joints(self) -> tuple[str, ...]:
+        """Return a name for each value `[shape[0]]`. Raises ValueError, which says why not each has one."""
+        if not (names := flatten_names(self.names)):
+            raise ValueError("found none")
+        if self.shape != (len(names),):
+            found = f"found {len(names)}: {show_value(list(names))}"
+            raise ValueError(f"{found}, expected one for each value of shape {show_value(self.shape)}")
+        return names
 
     @property
     def joints(self) -> tuple[str, ...]:
         """A name for each value `[shape[0]]`; empty when the data set does not name each one."""
-        names = self.names
-        if isinstance(names, Mapping):
-            groups = tuple(names.values())
-            names = groups[0] if len(groups) == 1 and isinstance(groups[0], tuple) else ()
-        if not names or self.shape != (len(names),) or not all(isinstance(n, str) and n for n in names):
+        try:
+            return self.read_joints()
+        except ValueError:
             return ()
-        return tuple(names) if len(set(names)) == len(names) else ()
 
     @property
     def unit_of(self) -> dict[str, str]:
@@ -74,7 +108,7 @@ class Feature(_Outside):
 
     @property
     def is_depth(self) -> bool:
-        info = self.info or {}
+        info = self.info if isinstance(self.info, Mapping) else {}
         return info.get("video.is_depth_map") is True or info.get("is_depth_map") is True
 
 
@@ -98,10 +132,12 @@ def read_info(text: str | bytes, source: str) -> Info:
         if key not in info.features:
             raise DocumentError(f"{source}: features.{key}: missing, expected the data set's {key}")
         feature = info.features[key]
-        if feature.units is not None and len(feature.units) != len(feature.joints):
+        units, count = feature.units, len(feature.joints)
+        are_texts = isinstance(units, tuple) and all(isinstance(unit, str) for unit in units)
+        if units is not None and not (are_texts and len(units) == count):
+            found = len(units) if are_texts else show_value(units)
             raise DocumentError(
-                f"{source}: features.{key}.units: found {len(feature.units)}, expected one for each of its "
-                f"{len(feature.joints)} names"
+                f"{source}: features.{key}.units: found {found}, expected one for each of its {count} names"
             )
     return info
 
@@ -186,17 +222,22 @@ def split_by_field(names: Sequence[str]) -> list[tuple[str, list[str]]]:
 
 
 def _unknown_names(feature: Feature, what: str) -> str:
-    return mark(
-        f"a list of {feature.shape[0] if feature.shape else 'the'} {what}, which the data set does not name"
-    )
+    count = feature.shape[0] if isinstance(feature.shape, tuple) and feature.shape else "the"
+    try:
+        feature.read_joints()
+        why = ""
+    except ValueError as error:
+        why = f"; the data set's names: {error}"
+    return mark(f"a list of {count} {what}{why}")
 
 
 # -- the other way -------------------------------------------------------------------------------------------
 
 
 def _joint_feature(names: Sequence[str], units: Sequence[str], map_: UnitMap) -> dict[str, Any]:
-    """Return the feature of joints, with their units where one of them is not the robot's own."""
-    said = {"units": list(units)} if any(map_.units) else {}
+    """Return the feature of joints, with their units where they differ or one is not the robot's own."""
+    differ = len(set(units) - {""}) > 1  # of the same everywhere a simulator may not know what it is
+    said = {"units": list(units)} if differ or any(map_.units) else {}
     return {"dtype": "float32", "shape": [len(names)], "names": list(names)} | said
 
 

@@ -108,6 +108,13 @@ class PolicySpec:
     dtype: str = "float32"
     """coarsest precision of what computes a chunk: by it, chunks of a batch are compared with chunks computed
     alone"""
+    state_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """where most of the training data's state entries were, by name, lowest and highest in the policy's
+    units, as far as known: `check` compares the contract's limits with it"""
+    action_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """the same of the actions, as the robot gets them"""
+    notes: tuple[str, ...] = ()
+    """what people should know of the policy's files, in words: `check` and the server's log say it"""
 
     def __post_init__(self) -> None:
         if not 0.0 < self.trained_fps < math.inf:
@@ -134,6 +141,12 @@ class PolicySpec:
     def supports_rtc(self) -> bool:
         """Whether a chunk continues the actions that are being executed, and so may replace them."""
         return self.continuation is not Continuation.NONE
+
+    @property
+    def without_unit(self) -> tuple[str, ...]:
+        """State entries and actions whose unit the policy does not say: it is taken for the robot's."""
+        names = dict.fromkeys((*self.state_names, *self.action_names))
+        return tuple(name for name in names if not self.units.get(name))
 
     @property
     def action_dim(self) -> int:

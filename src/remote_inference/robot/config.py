@@ -46,8 +46,9 @@ class RobotConfig(Document):
     merge_mode: Annotated[
         Literal["auto", "replace", "append"],
         Field(
-            description="how a chunk joins the queue; auto: replace when the policy continues prefixes, or "
-            "actions are relative"
+            description="how a chunk joins the queue; auto: replace, without stale actions, if "
+            "any is left; append: it is "
+            "executed after what is queued, that much later than the policy meant"
         ),
     ] = "auto"
     delay_policy: Annotated[
@@ -96,6 +97,10 @@ class RobotConfig(Document):
         int, Field(ge=1, le=10_000, description="number of last commands for max_clamped_ratio")
     ] = 100
     max_sensor_age_s: Annotated[float, _seconds(0.02, 60.0, "an older source blocks the request")] = 0.5
+    max_observation_skew_s: Annotated[
+        float,
+        _seconds(0.0, 60.0, "time between two sources of a request, which waits for a set that fits; 0: any"),
+    ] = 0.0
     request_timeout_s: Annotated[float, _seconds(0.05, 60.0, "give a request up after this time")] = 5.0
     error_pause_s: Annotated[
         float, _seconds(0.0, 60.0, "pause between a rejected chunk and the next request")
@@ -131,6 +136,12 @@ class RobotConfig(Document):
     allow_fault_injection: Annotated[
         bool, Field(description="serve `inject_fault`: whoever calls it disturbs this robot")
     ] = False
+    preview: Annotated[
+        bool,
+        Field(
+            description="publish the queued actions on `remote_inference/preview` whenever a chunk joins them"
+        ),
+    ] = False
 
     @model_validator(mode="after")
     def _consistent(self) -> RobotConfig:
@@ -148,15 +159,17 @@ class RobotConfig(Document):
             raise ValueError(f"found buffer_time_s {self.buffer_time_s}, expected 0 to 60 or 'auto'")
         return self
 
-    def merges(self, *, rtc: bool, relative: bool) -> Literal["replace", "append"]:
-        """Return how a chunk joins the queue. rtc: the session's policy continues prefixes.
+    @property
+    def appends(self) -> bool:
+        """A chunk is appended to the queue; else it replaces the queue, without its stale actions."""
+        return self.merge_mode == "append"
 
-        relative: its rows count from where the robot was at the observation, so that the first ones of a
-        chunk that is appended lead it back there.
-        """
-        if self.merge_mode == "auto":
-            return "replace" if rtc or relative else "append"
-        return self.merge_mode
+    @property
+    def merging(self) -> str:
+        """How chunks join the queue, and why, in words."""
+        if self.appends:
+            return "merge_mode is append: each chunk is executed after what is queued, late by that much"
+        return f"merge_mode is {self.merge_mode}: each chunk replaces the queue, without its stale actions"
 
     def check_fallback(self, *kinds: str) -> None:
         """Refuse a fallback that is dangerous for actions of these kinds.

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from remote_inference.base.admission import NAME_REJECTION, FatalMismatch
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.exchange import Chunk, ChunkStatus, SessionReply, StatusReply
+from remote_inference.base.repeats import Changes
 from remote_inference.robot.command import Float64Array
 from remote_inference.robot.config import RobotConfig, to_ns
 from remote_inference.robot.operated_robot import OperatedRobot
@@ -62,6 +63,9 @@ class Engine(OperatedRobot):
         self.counters = Counters()
         self.episode = Episodes(contract.task, to_ns(config.reset_timeout_s))
         self.handshake = Handshake(contract, config, client, robot_namespace, seed)
+        self._silent: set[str] = set()  # sources that fell silent, until they deliver again ...
+        self._silences = Changes()  # ... as it was said
+        self._apart = ""  # which are too far apart for a request, in words
         self._died_ns: int | None = None  # when the engine first looked at the clock after it had given up
 
     # -- what the node reports ---------------------------------------------------------------------------
@@ -78,7 +82,8 @@ class Engine(OperatedRobot):
         """Store the monotonic arrival times [ns] of the newest content of each topic received so far.
 
         measured: joint positions `[action_dim]` in the order of the actions, None when they are unknown.
-        samples: of the control ticks since the last call, for a policy of several observation steps.
+        samples: of the control ticks since the last call, for a policy of several observation steps; those
+        without `tick_ns`, for sources that have to fit together, of what came between them.
         stamps: of the messages that measured the joints, by topic, 0 of a driver without [ns]. None, where a
         simulator says the truth, believes each measurement.
         """
@@ -126,14 +131,23 @@ class Engine(OperatedRobot):
         return self._lose_session(cause, now_ns) if cause else self.tick(now_ns)
 
     def take_server_status(
-        self, server: str, instance_id: str, sessions: tuple[str, ...], now_ns: int, *, accepting: bool = True
+        self,
+        server: str,
+        instance_id: str,
+        sessions: tuple[str, ...],
+        now_ns: int,
+        *,
+        accepting: bool = True,
+        loading: bool = False,
     ) -> list[Effect]:
         """Handle a ServerStatus: the session is lost when the server has restarted or no longer lists it.
 
-        accepting: the server accepts sessions; one that does so again is asked at once.
+        accepting: the server accepts sessions; one that does so again is asked at once. loading: its policy
+        is being loaded, and the robot waits for it.
         """
         if self.dead:
             return []
+        self.handshake.servers.note(server, now_ns, loading=loading)
         self.handshake.take_invitation(server, instance_id, accepting, now_ns, sessions)
         warnings = self.handshake.duplicate_servers.note_sender(server, instance_id, now_ns)
         cause = self.handshake.take_server_status(server, instance_id, sessions)
@@ -145,7 +159,8 @@ class Engine(OperatedRobot):
             return []
         effects = self.handshake.note_duplicate(present, now_ns)
         if self.taken_over and (duplicate_node := self.handshake.duplicate_node):
-            effects += [Warn(f"the takeover ends: {duplicate_node}"), *self.release(now_ns)[1]]
+            ends = Warn(f"the takeover ends: {duplicate_node}", repeats=False)
+            effects += [ends, *self.release(now_ns)[1]]
         return effects
 
     def take_reset_reply(self, episode_id: int, acknowledged: bool, message: str) -> list[Effect]:
@@ -311,6 +326,7 @@ class Engine(OperatedRobot):
     def _check_sources(self, now_ns: int) -> list[Effect]:
         silent = self.cycle.update_stale_sources(now_ns)
         stale = set(self.cycle.stale_sources)
+        self._silent = (self._silent & stale).union(silent)
         measured = self.arm.measured
         self.control.change(
             measured=measured.position if stale.isdisjoint(self.arm.topics) else None,
@@ -319,10 +335,18 @@ class Engine(OperatedRobot):
             positions=measured.position,
             positions_ns=measured.times_ns,
         )
-        return [
-            Warn(f"{topic}: nothing new for {self._config.max_sensor_age_s:g} s, requests wait for it")
-            for topic in silent
-        ]
+        effects: list[Effect] = []
+        limit_s = self._config.max_sensor_age_s
+        before = self._apart  # until a session is open, nobody knows which sources it wants
+        self._apart = self.cycle.sets.find_problem(now_ns) if self.handshake.open else ""
+        if self._apart and not before:
+            effects.append(Warn(f"no set of messages fits for {limit_s:g} s, requests wait: {self._apart}"))
+        for topic in sorted(self.cycle.sources):
+            if self._silences.is_due(topic, holds=topic in self._silent, now_s=now_ns / 1e9):
+                silence = f"{topic}: nothing new for {limit_s:g} s, requests wait for it"
+                news = Inform(f"{topic}: delivers again")
+                effects.append(Warn(silence, repeats=False) if topic in self._silent else news)
+        return effects
 
     def _check_deadlines(self, now_ns: int) -> list[Effect]:
         effects = self.episode.check_deadline(now_ns)
@@ -333,11 +357,12 @@ class Engine(OperatedRobot):
             if self._supervisor.loses_session:
                 cause = f"{self._supervisor.failures} request timeouts in a row"
                 effects += self._lose_session(cause, now_ns)
-        # With a session, a robot that is paused or lacks a sensor asks for no chunk that could end this time.
-        asks = not (self._idle or self.cycle.stale_sources)
-        # A person drives without a server, too.
-        if self.taken_over or (self.handshake.open and not asks):
+        # Nobody misses a server who is paused or drives by hand. With a session, a robot that lacks a sensor
+        # asks for no chunk that could end this time.
+        if self._idle or (self.handshake.open and (self.cycle.stale_sources or self._apart)):
             self._supervisor.need_no_server(now_ns)
+        loading = () if self.handshake.open else self.handshake.servers.loading
+        effects += self._supervisor.wait_for(loading, now_ns)
         if self._supervisor.is_offline_too_long(now_ns):
             effects += self._die(Event.OFFLINE_TOO_LONG, f"no server for {self._config.max_offline_s:g} s")
         return effects

@@ -73,6 +73,11 @@ class OperatedRobot(ABC):
         return self.machine.state is State.DEAD
 
     @property
+    def cause(self) -> str:
+        """Why the robot is in its state, in words; also which servers it waits for while they load."""
+        return self._supervisor.cause
+
+    @property
     def refusal(self) -> str:
         """Why all orders but a pause are refused, in words; empty until the engine has given up."""
         return f"stopped: {self.machine.cause}" if self.dead else ""
@@ -118,7 +123,7 @@ class OperatedRobot(ABC):
         self._mistrusted = problem
         if problem and not self.paused:
             self.pause(problem)
-        return [Warn(problem)] if problem else []
+        return [Warn(problem, repeats=False)] if problem else []
 
     def _check_stops(self, now_ns: int) -> list[Effect]:
         """Pause for a latched stop, once. The control thread has stopped commanding by itself."""

@@ -84,6 +84,8 @@ class Account:
 class Link(Protocol):
     """The connection between a session and its robot, over ROS or a gateway's wire."""
 
+    paused: bool  # the robot has said that it is paused
+
     def send(self, chunk: Chunk) -> None:
         """Send a chunk without waiting; one thread at a time calls it. A closed link drops it."""
 

@@ -332,6 +332,14 @@ def find_speed(spec: PolicySpec, request_s: float) -> Speed:
     return Speed(request_s, rate_hz, capacity(request_s, rate_hz, spec.chunk_size, period_s, rtt_s=0.0))
 
 
+def find_policy_notes(spec: PolicySpec) -> list[str]:
+    """Return what people should know of a policy before robots come: what its files do, and do not say."""
+    notes = list(spec.notes)
+    if unknown := spec.without_unit:
+        notes.append(f"the policy does not say units of {', '.join(unknown)}: a robot's are taken")
+    return notes
+
+
 def find_unkept_promises(manifest: Manifest, spec: PolicySpec, robots: int) -> list[str]:
     """Return the manifest's promises that the policy cannot keep. robots: the number its speed allows."""
     found = []

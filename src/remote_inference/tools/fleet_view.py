@@ -14,7 +14,7 @@ from rclpy.subscription import Subscription
 from remote_inference.base.clients.operator_client import OperatorClient
 from remote_inference.base.wire.qos import LATCHED_QOS, STATE_TOPIC
 from remote_inference.msg import ClientState, ServerStatus
-from remote_inference.tools.tables import Table, print_table
+from remote_inference.tools.tables import Table, draw_forever, print_table
 
 ROBOT_COLUMNS = ("robot", "state", "server", "p50 ms", "p95 ms", "left s", "guard")
 SERVER_COLUMNS = ("server", "state", "policy", "sessions", "load", "ms", "requests", "errors")
@@ -24,10 +24,10 @@ ROBOT_FIELDS = (
     *("state_name", "cause", "paused", "pause_cause", "server", "session_id", "session_epoch"),
     *("episode_id", "task", "policy_version", "queue_length", "playback_left_s"),
     *("latency_p50_ms", "latency_p95_ms", "delay_steps"),
-    *("stale_sources", "lost_publishers", "implausible"),
+    *("stale_sources", "lost_publishers", "implausible", "capture_skew_ms", "sets_refused", "apart"),
     *("requests", "chunks_merged", "chunks_dropped", "chunks_rejected", "request_timeouts"),
     *("reconnects", "control_ticks", "late_ticks", "stop", "taken_over", "shadow", "shadow_ticks"),
-    "injected_fault",
+    *("injected_fault", "queue_wait_ms", "inference_ms", "transport_ms"),
 )
 SERVER_FIELDS = (
     *("instance_id", "lifecycle_state", "accepting", "policy_name", "policy_revision", "policy_fingerprint"),
@@ -75,13 +75,15 @@ def describe_robot(namespace: str, state: Any) -> Table:
     opened = "once" if state.session_epoch == 1 else f"{state.session_epoch} times"
     rows = {
         "robot": namespace,
-        "state": f"{state_of(state)}: {state.cause}" if state.cause else state_of(state),
+        "state": state_of(state),
+        # Not beside the modes: a chunk that was merged has paused nobody.
+        **({"last change": f"{state.state_name}: {state.cause}"} if state.cause else {}),
         "server": state.server or "none",
         "session": f"{state.session_id}, opened {opened}" if state.session_id else "none",
         "policy": state.policy_version or "none",
         "episode": f"{state.episode_id}, task {state.task!r}",
         "queue": f"{state.queue_length} actions, {state.playback_left_s:.2f} s",
-        "latency": f"p50 {_number(state.latency_p50_ms)} ms, p95 {_number(state.latency_p95_ms)} ms",
+        "latency": f"p50 {show_number(state.latency_p50_ms)} ms, p95 {show_number(state.latency_p95_ms)} ms",
         "requests": f"{state.requests}, {state.chunks_merged} chunks merged, {state.chunks_dropped} dropped, "
         f"{state.chunks_rejected} rejected, {state.request_timeouts} timeouts",
         "reconnects": str(state.reconnects),
@@ -90,6 +92,8 @@ def describe_robot(namespace: str, state: Any) -> Table:
         "guard": ", ".join(guard) or "no intervention",
         "control": f"{state.control_ticks} ticks, {state.late_ticks} late",
     }
+    if state.apart:
+        rows["no set fits"] = state.apart
     if state.implausible:
         rows["not believed"] = state.implausible
     if state.stop:
@@ -124,7 +128,7 @@ def _shadow_errors(state: Any) -> Iterator[tuple[str, float, float]]:
 def _robot_row(name: str, state: Any | None) -> tuple[str, ...]:
     if state is None:
         return (name, NO_ANSWER, *[""] * (len(ROBOT_COLUMNS) - 2))
-    latencies = map(_number, (state.latency_p50_ms, state.latency_p95_ms))
+    latencies = map(show_number, (state.latency_p50_ms, state.latency_p95_ms))
     interventions = str(sum(map(int, state.guard_counts)))
     return (name, state_of(state), state.server, *latencies, f"{state.playback_left_s:.2f}", interventions)
 
@@ -134,7 +138,7 @@ def _server_row(name: str, status: Any | None) -> tuple[str, ...]:
         return (name, NO_ANSWER, *[""] * (len(SERVER_COLUMNS) - 2))
     accepts = status.lifecycle_state if status.accepting else f"{status.lifecycle_state}, refuses"
     sessions = f"{len(status.sessions)}/{status.max_sessions}"
-    inference, counts = _number(status.inference_ms), (str(status.requests), str(status.errors))
+    inference, counts = show_number(status.inference_ms), (str(status.requests), str(status.errors))
     return (name, accepts, status.policy_name, sessions, f"{status.load:.0%}", inference, *counts)
 
 
@@ -146,7 +150,8 @@ def _plain(message: Any, fields: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def _number(value: float) -> str:
+def show_number(value: float) -> str:
+    """Return a latency as text, "-" for NaN: none is known."""
     return "-" if math.isnan(value) else f"{value:.1f}"
 
 
@@ -181,15 +186,14 @@ class FleetWatch:
     def draw(self, period_s: float) -> None:
         """Draw the tables on the terminal without end."""
         from rich.console import Group  # noqa: PLC0415  only where something is drawn
-        from rich.live import Live  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
-        with Live(screen=True, auto_refresh=False) as live:
-            while True:
-                tables = (robot_table(self.robots), server_table(self.servers))
-                looked = Text(f"looked for {self._ros.discovery_s:.0f} s", style="dim")
-                live.update(Group(*(table.to_rich() for table in tables), looked), refresh=True)
-                self.refresh(period_s)
+        def render() -> Group:
+            tables = (robot_table(self.robots), server_table(self.servers))
+            looked = Text(f"looked for {self._ros.discovery_s:.0f} s", style="dim")
+            return Group(*(table.to_rich() for table in tables), looked)
+
+        draw_forever(render, partial(self.refresh, period_s))
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -9,7 +9,7 @@ and a terminal that is too narrow wraps cells.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +77,16 @@ def print_table(table: Table) -> None:
     from rich.console import Console  # noqa: PLC0415  only where something is drawn
 
     Console().print(table.to_rich())
+
+
+def draw_forever(render: Callable[[], Any], wait: Callable[[], None]) -> None:
+    """Draw what is rendered on the whole terminal, anew after each wait, without end."""
+    from rich.live import Live  # noqa: PLC0415  only where something is drawn
+
+    with Live(screen=True, auto_refresh=False) as live:
+        while True:
+            live.update(render(), refresh=True)
+            wait()
 
 
 def is_terminal() -> bool:

@@ -15,6 +15,7 @@ from rclpy._rclpy_pybind11 import RCLError
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.experimental.events_executor import EventsExecutor
 from rclpy.node import Node
+from rclpy.service import Service
 from rclpy.task import Future
 from std_srvs.srv import SetBool
 
@@ -63,6 +64,21 @@ def make_caller(request: pytest.FixtureRequest) -> Iterator[Callable[..., Caller
     yield make
     for caller in made:
         caller.close()
+
+
+def test_an_answer_arrives_where_what_executors_call_is_a_shell(
+    make_caller: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As rclpy of Lyrical has it."""
+    monkeypatch.setattr(Service, "_send_response", Service.send_response, raising=False)
+    monkeypatch.setattr(Service, "send_response", lambda self, *answer: self._send_response(*answer))
+    answers: list[Answer] = []
+    caller = make_caller(lambda _, answer: answers.append(answer))
+    future = caller.call(True)
+    caller.spin_until(lambda: bool(answers))
+    answers[0].send(SetBool.Response(message="later"))
+    caller.spin_until(future.done)
+    assert future.result().message == "later"
 
 
 def test_an_answer_within_the_callback_arrives(make_caller: Callable[..., Caller]) -> None:

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import pytest
 from rclpy.logging import get_logger
+from rclpy.node import Node
 
-from remote_inference.base.nodes.robot_logger import about
+from remote_inference.base.nodes.robot_logger import about, calm
 
 LOG = about(get_logger("arm"), "/robot_1", "5f0c")
 
@@ -42,3 +43,14 @@ def test_each_place_has_a_severity_and_a_throttle_of_its_own(capfd: pytest.Captu
         "info 1",
         "info 2",
     ]
+
+
+def test_parts_of_a_node_write_what_repeats_once_whatever_its_numbers_and_severity(
+    node: Node, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for silent_s in range(3):
+        calm(node).warning(f"camera: nothing new for {silent_s} s")
+    calm(node).error("camera: gone")
+    calm(node).info("camera: back")
+    lines = [line.rpartition("]: ")[2] for line in written(capfd)]
+    assert lines == ["camera: nothing new for 0 s", "camera: gone", "camera: back"]

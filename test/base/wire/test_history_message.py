@@ -109,7 +109,8 @@ def test_the_present_alone_costs_nothing_but_the_empty_fields():
     assert len(message.history_images) == len(message.history_raw_images) == 0
     assert read(message, 1).past == ()
     message.extras = bytes_field(b"last")  # the field before the history's
-    assert bytes(serialize_message(message)).endswith(b"last" + 4 * bytes(4))  # a count, three empty fields
+    # A count, three empty fields, and how far apart the sources were.
+    assert bytes(serialize_message(message)).endswith(b"last" + 5 * bytes(4))
 
 
 @pytest.mark.parametrize(("sent", "wanted"), [(1, 3), (2, 3), (4, 3), (2, 1)])

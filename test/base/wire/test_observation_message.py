@@ -49,6 +49,15 @@ OFFER = SessionOffer(
     task="",
     wants_rtc=True,
 )
+
+
+@pytest.mark.parametrize("said", [np.nan, np.inf, -1.0])
+def test_a_time_between_sources_that_is_none_counts_as_not_said(said: float):
+    message = observation()
+    message.capture_skew_s = said
+    assert request_from_message(message).capture_skew_s == 0.0
+
+
 STATE = np.array([0.25, -1.5], np.float32)
 RED = np.full((16, 24, 3), (255, 0, 0), np.uint8)
 DEPTH = np.arange(48, dtype=np.uint16).reshape(6, 8) * 1000

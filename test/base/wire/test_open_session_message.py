@@ -250,6 +250,9 @@ def test_a_robot_reads_what_the_server_measured_of_itself(response_ms: float, re
     status = ServerStatus(accepting=True, image_features=["camera"], response_ms=response_ms)
     reply = status_from_response(GetStatus.Response(status=status))
     assert (reply.accepting, tuple(reply.image_features), reply.response_s) == (True, ("camera",), response_s)
+    assert not reply.loading
+    status = ServerStatus(lifecycle_state="loading")
+    assert status_from_response(GetStatus.Response(status=status)).loading
 
 
 def test_a_robot_that_says_no_kind_is_a_robot():

@@ -165,6 +165,10 @@ class TestCameraReader:
             "rgb8; jpeg compressed bgr8",
             "bgr8; jpeg compressed bgr8",
             "mono8; jpeg compressed ",
+            "nv21; jpeg compressed bgr8",
+            "8UC3; jpeg compressed ",
+            "rgb16; jpeg compressed ",
+            "; jpeg compressed ",
         ],
     )
     def test_jpeg_passes_untouched(self, name, monkeypatch):
@@ -191,6 +195,27 @@ class TestCameraReader:
         with pytest.raises(SensorError, match=expected):
             camera(COMPRESSED_IMAGE).read(message)
 
+    @pytest.mark.parametrize(
+        ("name", "origin"),
+        [
+            ("bayer_rggb8; jpeg compressed ", "bayer_rggb8"),
+            ("yuv422_yuy2; jpeg compressed mono8", "yuv422_yuy2"),
+            ("16UC1; jpeg compressed ", "16UC1"),
+            ("16UC1; jpeg compressed bgr8", "16UC1"),
+        ],
+    )
+    def test_what_lost_its_colour_when_it_was_compressed_is_refused(self, name, origin):
+        message = CompressedImage(format=name, data=bytes_field(encode_jpeg(RED, 90)))
+        with pytest.raises(
+            SensorError, match=f"format: found '{name}', made of {origin}, expected rgb made of"
+        ):
+            camera(COMPRESSED_IMAGE).read(message)
+
+    def test_metres_that_were_compressed_are_no_depth(self):
+        message = CompressedImage(format="32FC1; png compressed ", data=bytes_field(encode_png(DEPTH)))
+        with pytest.raises(SensorError, match="made of 32FC1, expected depth made of 16UC1, mono16"):
+            camera(COMPRESSED_IMAGE, "depth").read(message)
+
     def test_compressed_depth_of_image_transport_is_refused(self):
         message = CompressedImage(format="16UC1; compressedDepth png", data=bytes_field(encode_png(DEPTH)))
         with pytest.raises(SensorError, match="expected png for depth"):
@@ -199,14 +224,19 @@ class TestCameraReader:
     def test_data_that_is_not_what_its_format_says_is_refused(self):
         out = io.BytesIO()
         PillowImage.fromarray(RED).save(out, "PNG")
-        with pytest.raises(SensorError, match=r"front/image_raw \(images.front\): JPEG: \d+ bytes"):
+        problem = r"front/image_raw \(images.front\): JPEG: \d+ bytes are PNG, which is labelled jpeg$"
+        with pytest.raises(SensorError, match=problem):
             camera(COMPRESSED_IMAGE).read(CompressedImage(format="jpeg", data=bytes_field(out.getvalue())))
 
     @pytest.mark.parametrize(
-        ("colour", "pixels", "encoding"), [("rgb", DEPTH, "16UC1"), ("depth", RED, "rgb8")]
+        ("colour", "pixels", "encoding", "expected"),
+        [
+            ("rgb", DEPTH, "16UC1", "rgb8, bgr8, rgba8, bgra8, mono8"),
+            ("depth", RED, "rgb8", "16UC1, 32FC1"),
+        ],
     )
-    def test_depth_is_not_colour_and_colour_is_not_depth(self, colour, pixels, encoding):
-        with pytest.raises(SensorError, match=f"found '{encoding}', expected one of {colour}"):
+    def test_depth_is_not_colour_and_colour_is_not_depth(self, colour, pixels, encoding, expected):
+        with pytest.raises(SensorError, match=f"found '{encoding}', expected one of {expected}$"):
             camera(IMAGE, colour).read(image_to_message(pixels))
 
     def test_a_malformed_image_is_refused_naming_topic_and_feature(self):

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from remote_inference.learn.environment import EnvironmentObservation
 from remote_inference.learn.evaluation.document import load_evaluation
@@ -35,6 +36,7 @@ class Links(HTMLParser):
 
 
 def report(tmp_path: Path, *results: EpisodeResult, **changes: object) -> tuple[str, Findings]:
+    tmp_path.mkdir(exist_ok=True)
     evaluation = load_evaluation(write_evaluation(tmp_path, **{**MODES, **changes}))
     with ResultsFolder(tmp_path / "out", evaluation) as folder:
         for result in results:
@@ -68,6 +70,27 @@ def test_the_page_says_success_interval_and_what_latency_costs(tmp_path: Path) -
     assert re.search(r"pull\s+charged\s+600 ms\s+50% \(1 of 2\)\s+9\.5% to 90\.5%", text)
     assert re.search(r"600 ms\s+100%\s+50%\s+\+50", text)
     assert (findings.asked, findings.played) == (4, 4)
+
+
+def test_a_picture_has_an_axis_of_latencies_where_there_are_any(tmp_path: Path) -> None:
+    page, _ = report(tmp_path, make_result(0), charged(0))
+    assert "latency [ms]" in page
+    waiting, _ = report(tmp_path / "waiting", make_result(0), modes=["stepped"], latencies_ms=[])
+    assert "success [%]" in waiting
+    assert "latency [ms]" not in waiting
+
+
+def test_wide_tables_scroll_and_the_page_does_not(tmp_path: Path) -> None:
+    pytest.importorskip("selenium", reason="no selenium: pip install selenium")
+    from support.nodes.browser import chromium, is_installed, overflow
+
+    if not is_installed():
+        pytest.skip("no chromium: run tools/ensure_chromium.sh")
+    numbers = {f"action_error_mean.a_joint_with_a_long_name_{joint}": 0.125 for joint in range(14)}
+    report(tmp_path, make_result(0, metrics=numbers), charged(0, metrics=numbers))
+    with chromium(tmp_path / "profile", 1000, 900) as browser:
+        browser.get((tmp_path / "out" / "report.html").as_uri())
+        assert overflow(browser) <= 0
 
 
 def test_episodes_that_are_missing_are_told(tmp_path: Path) -> None:

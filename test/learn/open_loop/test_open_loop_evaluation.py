@@ -86,6 +86,23 @@ def test_an_error_is_the_distance_to_what_was_recorded(data: Path, tolerance: fl
         recorded.step(episode.actions[0])
 
 
+@pytest.mark.parametrize(("tolerance", "success"), [(0.21, True), (0.19, False)])
+def test_errors_in_different_units_are_not_averaged(data: Path, tolerance: float, success: bool) -> None:
+    file = data / "meta" / "info.json"
+    info = json.loads(file.read_text())
+    info["features"]["action"]["units"] = ["rad", "m/s"]
+    file.write_text(json.dumps(info))
+    recorded = RecordedEnvironment(str(data), tolerance)
+    recorded.reset(0, "open", [STATE])
+    reader = LeRobotDatasetReader(data)
+    recorded.step(reader.read(reader.episodes[0]).actions[0] + np.array([0.1, -0.2]))
+    metrics = recorded.metrics()
+    assert metrics.success is success
+    means = {name: value for name, value in metrics.values.items() if "mean" in name}
+    assert means == pytest.approx({"action_error_mean.rad": 0.1, "action_error_mean.m/s": 0.2})
+    assert metrics.values["action_error_max.m/s"] == pytest.approx(0.2)
+
+
 def test_what_was_recorded_is_shown_whatever_is_commanded(data: Path) -> None:
     recorded, other = RecordedEnvironment(str(data)), RecordedEnvironment(str(data))
     shown = recorded.reset(2, "open", [STATE, FRONT])

@@ -26,9 +26,9 @@ from remote_inference.learn.rollouts import (
     LocalPolicy,
     RolloutPool,
     Transport,
-    ros_transport,
+    pool_client,
 )
-from remote_inference.learn.rollouts.ros_transport import Patience, RosTransport
+from remote_inference.learn.rollouts.pool_client import Patience, RosTransport
 from remote_inference.srv import LeaseEnvironments, TouchSlot
 from support.environments.drawer import STATE, PullPolicy
 from support.environments.drawer_pool import Drawers
@@ -83,7 +83,7 @@ def test_rows_whose_steps_would_fill_a_large_answer_are_executed_in_parts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     local = play(Drawers(2).transport, 2)
-    monkeypatch.setattr(ros_transport, "ANSWER_BYTES", 500)  # two steps of the drawer
+    monkeypatch.setattr(pool_client, "ANSWER_BYTES", 500)  # two steps of the drawer
     with reached(Drawers(2).pool, Patience(repeat_s=WAIT_S, silent_s=WAIT_S)) as (services, transport):
         remote = play(transport, 2)
     assert [one.digest() for one in remote.trajectories] == [one.digest() for one in local.trajectories]
@@ -223,7 +223,7 @@ def test_a_pool_that_is_known_late_has_its_whole_time_for_the_answer() -> None:
 
     async def work(services: Late) -> None:
         services.is_there = False
-        calls = ros_transport.PoolCalls(services, Patience(repeat_s=WAIT_S, silent_s=silent_s))
+        calls = pool_client.PoolCalls(services, Patience(repeat_s=WAIT_S, silent_s=silent_s))
         request = LeaseEnvironments.Request(lease_id="a" * 32, holder="trainer", count=1)
         assert (await calls.ask("lease_environments", request)).success
 

@@ -119,6 +119,16 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[ManagerWatch, 
     return start
 
 
+def test_managers_are_found_before_there_is_a_contract(start: Callable[..., tuple[ManagerWatch, Graph]]):
+    _, graph = start("/robot/controller_manager")
+    watch = ManagerWatch(graph, None, "/robot")  # type: ignore[arg-type]
+    assert not watch.is_answered
+    graph.managers["/robot/controller_manager"].states["arm"] = "inactive"
+    graph.run(watch, STEP_S)
+    assert watch.is_answered
+    assert watch.find_inactive(ARM) == "inactive"
+
+
 Start = Callable[..., tuple[ManagerWatch, Graph]]
 
 

@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 import rclpy
+from geometry_msgs.msg import Twist, Vector3
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
+from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray
 
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.document import parse_document
+from remote_inference.base.wire.commands import make_takeover_readers
 from remote_inference.base.wire.qos import SENSOR_QOS, STOP_QOS
 from remote_inference.robot.motion.command_mode import StopInputs
 from remote_inference.robot.nodes.operator import OperatorTopics
@@ -109,5 +112,28 @@ def test_a_person_s_command_is_as_old_as_what_was_surely_heard(node: Node) -> No
     heard: list[int] = []
     engine: Any = SimpleNamespace(hear_person=lambda _, at_ns: heard.append(at_ns))
     topics = OperatorTopics(node, contract, engine, lambda: None, lambda _: None, heard_ns=lambda: 123)
-    topics._take_command(Float64MultiArray(data=[0.1, 0.2]))
+    reader = make_takeover_readers(contract.takeover, contract)[0]
+    topics._take_command(0, reader, Float64MultiArray(data=[0.1, 0.2]))
     assert heard == [123]
+
+
+def test_a_leader_arm_and_a_joystick_command_one_robot(node: Node) -> None:
+    also = [{"topic": "joystick", "type": "geometry_msgs/msg/Twist", "fields": {"linear.x": "elbow"}}]
+    takeover = {"topic": "leader", "type": "sensor_msgs/msg/JointState", "also": also}
+    contract = parse_document(contract_document() | {"takeover": takeover}, Contract, "f")
+    heard: list[list[float]] = []
+    engine: Any = SimpleNamespace(hear_person=lambda action, _: heard.append(action.tolist()))
+    OperatorTopics(node, contract, engine, lambda: None, lambda _: None, heard_ns=time.monotonic_ns)
+    person = rclpy.create_node("person", context=node.context)
+    leader = person.create_publisher(JointState, "leader", SENSOR_QOS)
+    joystick = person.create_publisher(Twist, "joystick", SENSOR_QOS)
+    executor = SingleThreadedExecutor(context=node.context)
+    executor.add_node(node)
+    end_s = time.monotonic() + DEADLINE_S
+    while [0.1, -0.2] not in heard:
+        assert time.monotonic() < end_s, heard
+        leader.publish(JointState(name=["shoulder"], position=[0.1]))
+        joystick.publish(Twist(linear=Vector3(x=-0.2)))
+        executor.spin_once(0.02)
+    executor.shutdown(1.0)
+    person.destroy_node()

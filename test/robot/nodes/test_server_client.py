@@ -22,11 +22,11 @@ class Engine:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, ...]] = []
+        self.loads: list[bool] = []
 
-    def take_server_status(
-        self, server: str, instance_id: str, sessions: tuple[str, ...], now_ns: int, *, accepting: bool
-    ) -> list[Any]:
-        self.told.append(sessions)
+    def take_server_status(self, *told: Any, accepting: bool, loading: bool) -> list[Any]:
+        self.told.append(told[2])
+        self.loads.append(loading)
         return []
 
 
@@ -51,3 +51,11 @@ def test_a_status_that_is_late_is_not_taken(node: Node, later: ServerStatus, is_
     client._on_status(SERVER, status(100, "mine"))
     client._on_status(SERVER, later)
     assert engine.told == [("mine",)] + [tuple(later.sessions)] * is_told
+
+
+def test_the_engine_is_told_that_a_server_loads(node: Node) -> None:
+    engine = Engine()
+    client = ServerClient(node, engine, [SERVER], 1.0, lambda work: [work()].clear())  # type: ignore[arg-type]
+    for state in ("loading", "active"):
+        client._on_status(SERVER, ServerStatus(instance_id="a", lifecycle_state=state))
+    assert engine.loads == [True, False]

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -86,6 +87,20 @@ def test_a_session_is_new_then_serving_then_quiet():
     assert (view.requests, view.errors, view.superseded) == (1, 0, 1)
     (view,) = journal.views(ns(1.5 + QUIET_AFTER_S))
     assert view.state == "quiet"
+
+
+def test_a_robot_that_says_it_is_paused_is_not_called_quiet():
+    """Before its first request, too."""
+    journal, session = SessionHistories(), make_session("/a", "1")
+    session.link = SimpleNamespace(paused=True)  # type: ignore[assignment]
+    journal.keep([session])
+    assert [view.state for view in journal.views(0)] == ["paused"]
+    journal.record(make_record(), 0)
+    later_ns = ns(1.0 + QUIET_AFTER_S)
+    assert [view.state for view in journal.views(later_ns)] == ["paused"]
+    session.link.paused = False
+    journal.keep([session])
+    assert [view.state for view in journal.views(later_ns)] == ["quiet"]
 
 
 def test_a_session_shows_its_tags():

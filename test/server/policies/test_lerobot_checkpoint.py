@@ -18,8 +18,10 @@ from remote_inference.server.manifest.manifest import ModelSource
 from remote_inference.server.policies import load_policy
 from remote_inference.server.policies.lerobot.checkpoint import (
     FAMILIES,
+    Checkpoint,
     LeRobotOptions,
     find_names,
+    find_renames,
     find_units,
     read_checkpoint,
 )
@@ -208,6 +210,20 @@ def names(folder: Path, **options: Any) -> Any:
     return find_names(LeRobotOptions(**options), folder, state_dim=2, action_dim=2)
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        [["shoulder.pos", "elbow.pos"]],
+        {"left": ["shoulder.pos"], "right": ["elbow.pos"]},
+        {"elbow.pos": 1, "shoulder.pos": 0},
+    ],
+)
+def test_names_count_however_a_data_set_groups_them(tmp_path: Path, written: Any) -> None:
+    features = {**INFO["features"], "action": {"shape": [2], "names": written}}
+    write(tmp_path / "info.json", {**INFO, "features": features})
+    assert names(tmp_path, dataset="info.json").action == ("shoulder.pos", "elbow.pos")
+
+
 def test_names_and_rate_come_from_a_data_set(tmp_path: Path) -> None:
     write(tmp_path / "info.json", INFO)
     found = names(tmp_path, dataset="info.json")
@@ -232,6 +248,44 @@ def test_units_come_from_a_data_set_that_says_them_and_the_manifest_goes_before(
         assert find_units(options, tmp_path, names(tmp_path, dataset="info.json")) == expected
     options = LeRobotOptions(dataset="info.json", units={"elbow.pos": "percent"})
     assert find_units(options, tmp_path, names(tmp_path, dataset="info.json"))["elbow.pos"] == "percent"
+
+
+FRONT, WRIST = "observation.images.front", "observation.images.wrist"
+
+
+def with_renames(folder: Path, renames: Any) -> Checkpoint:
+    step = {"registry_name": "rename_observations_processor", "config": {"rename_map": renames}}
+    write(folder / PRE, {"steps": [step, STEP]})
+    return read_checkpoint(str(folder))
+
+
+def test_cameras_that_a_checkpoint_swaps_are_said(folder: Path) -> None:
+    """A robot that names them as the policy does would show each the other's picture."""
+    assert find_renames(with_renames(folder, {FRONT: WRIST, WRIST: FRONT}), [FRONT, WRIST]) == (
+        f"{FRONT} of the robot is {WRIST} of the policy (rename_map)",
+        f"{WRIST} of the robot is {FRONT} of the policy (rename_map)",
+    )
+
+
+@pytest.mark.parametrize("renames", [{}, None, {"observation.images.top": FRONT}])
+def test_renames_of_what_robots_do_not_send_change_nothing(folder: Path, renames: Any) -> None:
+    assert find_renames(with_renames(folder, renames), [FRONT, WRIST]) == ()
+
+
+@pytest.mark.parametrize("renames", [{FRONT: "observation.images.top"}, {FRONT: WRIST}])
+def test_a_rename_that_takes_away_what_the_policy_reads_names_step_and_file(
+    folder: Path, renames: dict[str, str]
+) -> None:
+    place = (
+        rf"{PRE}: rename_observations_processor\.rename_map: found '{FRONT}' renamed to '{renames[FRONT]}'"
+    )
+    with pytest.raises(PolicyError, match=rf"{place}, and nothing in its place; expected"):
+        find_renames(with_renames(folder, renames), [FRONT, WRIST])
+
+
+def test_renames_that_are_none_are_refused(folder: Path) -> None:
+    with pytest.raises(PolicyError, match=r"rename_map: found \['a'\], expected names by names"):
+        find_renames(with_renames(folder, ["a"]), [FRONT])
 
 
 ALL = {"state_names": ("a", "b"), "action_names": ("a", "b"), "trained_fps": 30.0}
@@ -259,6 +313,14 @@ def test_names_that_do_not_fit_are_refused(tmp_path: Path, options: dict[str, An
         (
             {"features": {**INFO["features"], "action": {"names": None}}},
             r"info\.json: features\.action\.names: found none, expected 2 names",
+        ),
+        (
+            {"features": {**INFO["features"], "action": {"names": [0, 1]}}},
+            r"info\.json: features\.action\.names: found \[0, 1\], expected a text for each value",
+        ),
+        (
+            {"features": {**INFO["features"], "action": {"names": [["a", "b", "c"]]}}},
+            r"names: found 3: \['a', 'b', 'c'\], expected 2 names, one for each value of the checkpoint",
         ),
     ],
 )

@@ -98,7 +98,11 @@ def drop_metadata(model: onnx.ModelProto) -> None:
 @pytest.mark.parametrize(
     ("edit", "text"),
     [
-        (drop_metadata, "metadata_props: remote_inference: found author, expected this key, once"),
+        (
+            drop_metadata,
+            "metadata_props: remote_inference: found author, expected this key, once: `remote-inference "
+            "export-onnx` writes it, and docs/how-to/onnx.md adds it to a file of others",
+        ),
         (
             lambda model: model.metadata_props.add(key="remote_inference", value="{}"),
             "metadata_props: remote_inference: found remote_inference, remote_inference, expected this key, ",

@@ -77,6 +77,7 @@ def test_a_file_of_somebody_else_is_served_by_its_metadata(tmp_path: Path):
     assert (spec.name, spec.revision, spec.state_names, spec.action_names) == ("tiny", "1", JOINTS, JOINTS)
     assert (dict(spec.image_shapes), spec.chunk_size, spec.trained_fps) == ({CAMERA: (4, 6, 3)}, ROWS, 30.0)
     assert (spec.continuation, spec.max_batch, spec.samples) == (Continuation.NONE, 64, False)
+    assert list(spec.action_ranges.values()) == [(0.0, 2.0), (1.5, 2.5)]
     assert find_serving_mode(policy, "").mode is ServingMode.SHARED
     (chunk,) = ask(policy, observe())
     assert (chunk.shape, chunk.dtype) == ((ROWS, 2), np.float32)

@@ -172,7 +172,11 @@ def test_an_openpi_server_with_endpoints_is_reset_before_the_next_episode(start:
         ("horizon", r"found shape \[(1, )?16, [12]\], expected \[(1, )?20, [12]\]"),
         ("integers", "found int32, expected floating-point numbers"),
         ("objects", r"array: dtype: found '\|O', expected one of"),
-        ("missing", "found nothing, expected an array of shape"),
+        (
+            "missing",
+            r"found nothing, expected an array of shape|answer: found a map with 'server_timing', "
+            "expected 'actions'",
+        ),
         ("refusal", "the server says: .*(Video key|KeyError)"),
         ("silent", r"no answer within [12].\d s"),
     ],
@@ -183,6 +187,30 @@ def test_a_wrong_answer_is_an_error_in_words(wire: str, fault: str, message: str
         ask(policy)
     assert "\n" not in str(caught.value)
     policy.close()
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("arrays", ["openpi", "msgpack-numpy", "lists"])
+def test_an_answer_is_read_however_its_arrays_are_spelled(wire: str, arrays: str, start: Start):
+    policy = load(start(wire, arrays=arrays))
+    np.testing.assert_array_equal(ask(policy), np.tile(STATE, (CHUNK_SIZE, 1)))
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_lists_of_several_lengths_are_no_chunk(wire: str, start: Start):
+    with pytest.raises(
+        PolicyError,
+        match="found lists of several lengths, or of what is no number, expected an array of shape",
+    ):
+        ask(load(start(wire, arrays="lists", fault="ragged")))
+
+
+def test_an_openpi_answer_by_action_says_what_was_found(start: Start):
+    """As GR00T behind vLLM-Omni gives it."""
+    policy = load(start("openpi", fault="by key"))
+    found = "found a map with 'action.gripper', 'action.single_arm', 'server_timing'"
+    with pytest.raises(PolicyError, match=f"answer: {found}, expected 'actions'"):
+        ask(policy)
 
 
 @pytest.mark.parametrize("wire", SERVERS)

@@ -80,6 +80,15 @@ def test_the_specification_states_the_contract(policy):
     }
     assert (spec.chunk_size, spec.trained_fps, spec.max_batch) == (40, CONTROL_HZ, 16)
     assert (spec.supports_rtc, spec.serving_mode) == (False, ServingMode.SHARED)
+    assert (spec.units["shoulder_pan"], spec.units["gripper"]) == ("rad", "m")
+
+
+def test_the_ranges_of_the_training_data_are_those_of_the_normalisation(policy):
+    for what, names in (("state", JOINT_NAMES), ("action", JOINT_NAMES)):
+        mean, std = (getattr(policy.network, f"{what}_{kind}").cpu().numpy() for kind in ("mean", "std"))
+        ranges = getattr(policy.spec, f"{what}_ranges")
+        assert tuple(ranges) == names
+        np.testing.assert_allclose(list(ranges.values()), np.stack([mean - 2 * std, mean + 2 * std], 1), 1e-4)
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ RECORD = RequestRecord(
     queue_wait_ms=1.5,
     inference_ms=20.25,
     staleness_ms=21.75,
+    capture_skew_ms=12.5,
     superseded=1,
     tags={"site": "lab_2"},
 )
@@ -71,7 +72,7 @@ def test_a_line_holds_what_the_schema_says_in_its_order(tmp_path: Path):
         **dict.fromkeys(("server", "instance", "session_id", "robot", "client", "policy_version"), str),
         **dict.fromkeys(("status", "outcome"), str),
         **dict.fromkeys(("seq_id", "episode_id", "batch_size", "superseded"), int),
-        **dict.fromkeys(("queue_wait_ms", "inference_ms", "staleness_ms"), float),
+        **dict.fromkeys(("queue_wait_ms", "inference_ms", "staleness_ms", "capture_skew_ms"), float),
         "tags": dict,
     }
 
@@ -188,7 +189,7 @@ def test_a_full_disk_leaves_no_half_line_and_the_log_goes_on(tmp_path: Path):
     """The limit of a process on the size of its files is such a disk: it writes what still fits."""
     log = RequestLog(tmp_path / "requests.jsonl", "/policy_server", "abc")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1_100, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_200, hard))
     try:
         for _ in range(10):
             log.write(RECORD)

@@ -226,6 +226,15 @@ def control_ticks(executed: Sequence[ExecutedAction]) -> list[ControlTick]:
     return ticks
 
 
+def of_first_node(executed: Sequence[ExecutedAction]) -> list[ExecutedAction]:
+    """Return the ticks of the node that was there before another one of its name, which counts from 0."""
+    first = list(executed[:1])
+    for message in executed:
+        if message.tick > first[-1].tick:
+            first.append(message)
+    return first
+
+
 def now_ns() -> int:
     """Return the arm's clock: wall time, in which the middleware stamps arrivals."""
     return time.time_ns()

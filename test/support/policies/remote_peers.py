@@ -87,6 +87,8 @@ def spoil(rows: np.ndarray, fault: str) -> np.ndarray:
         return rows[:-4]
     if fault == "integers":
         return rows.astype(np.int32)
+    if fault == "ragged":
+        return np.array([[0.0], *([[0.0, 1.0]] * (CHUNK_SIZE - 1)), None], object)[:-1]
     return rows.astype(object) if fault == "objects" else rows
 
 
@@ -96,16 +98,38 @@ def note(settings: dict[str, Any], request: bytes) -> None:
             file.write(request.hex() + "\n")
 
 
+# -- How arrays are spelled in msgpack: by each of the two servers, and by others who speak their wires -----
+
+
+def as_gr00t(array: np.ndarray) -> dict[str, Any]:
+    stream = io.BytesIO()
+    np.save(stream, array)  # with pickles for objects, which the real server never sends
+    return {"__ndarray_class__": True, "as_npy": stream.getvalue()}
+
+
+def as_openpi(array: np.ndarray) -> dict[bytes, Any]:
+    data = b"" if array.dtype.kind == "O" else array.tobytes()
+    return {b"__ndarray__": True, b"data": data, b"dtype": array.dtype.str, b"shape": array.shape}
+
+
+def as_msgpack_numpy(array: np.ndarray) -> dict[bytes, Any]:
+    kind, data = array.dtype.str, array.tobytes()
+    return {b"nd": True, b"type": kind, b"kind": b"", b"shape": array.shape, b"data": data}
+
+
+SPELLINGS = {
+    "gr00t": as_gr00t,
+    "openpi": as_openpi,
+    "msgpack-numpy": as_msgpack_numpy,
+    "lists": np.ndarray.tolist,
+}
+
+
+def pack(value: Any, spelling: str) -> bytes:
+    return msgpack.packb(value, default=SPELLINGS[spelling])
+
+
 # -- GR00T N1.6 ----------------------------------------------------------------------------------------------
-
-
-def gr00t_pack(value: Any) -> bytes:
-    def describe(array: np.ndarray) -> dict[str, Any]:
-        stream = io.BytesIO()
-        np.save(stream, array)  # with pickles for objects, which the real server never sends
-        return {"__ndarray_class__": True, "as_npy": stream.getvalue()}
-
-    return msgpack.packb(value, default=describe)
 
 
 def gr00t_unpack(data: bytes) -> Any:
@@ -129,7 +153,7 @@ def serve_gr00t(port: int, settings: dict[str, Any]) -> None:
             return
         if settings.get("fault") == "silent" and content["endpoint"] == "get_action":
             time.sleep(3600.0)
-        reply.send(gr00t_pack(answer_gr00t(content, settings)))
+        reply.send(pack(answer_gr00t(content, settings), settings.get("arrays", "gr00t")))
 
 
 def answer_gr00t(content: dict[str, Any], settings: dict[str, Any]) -> Any:
@@ -161,14 +185,6 @@ def answer_gr00t(content: dict[str, Any], settings: dict[str, Any]) -> Any:
 # -- openpi --------------------------------------------------------------------------------------------------
 
 
-def openpi_pack(value: Any) -> bytes:
-    def describe(array: np.ndarray) -> dict[bytes, Any]:
-        data = b"" if array.dtype.kind == "O" else array.tobytes()
-        return {b"__ndarray__": True, b"data": data, b"dtype": array.dtype.str, b"shape": array.shape}
-
-    return msgpack.packb(value, default=describe)
-
-
 def openpi_unpack(data: bytes) -> Any:
     def read(values: dict[Any, Any]) -> Any:
         if b"__ndarray__" in values:
@@ -195,7 +211,7 @@ def serve_openpi(port: int, settings: dict[str, Any]) -> None:
             connection.recv()
         if fault == "late hello":  # to the first client, when it has long given up and come again
             _ = second.wait() if next(connections) == 1 else second.set()
-        connection.send(openpi_pack({"revision": settings.get("revision", 1)}))
+        connection.send(pack({"revision": settings.get("revision", 1)}, "openpi"))
         for frame in connection:
             note(settings, frame)
             answer = answer_openpi(openpi_unpack(frame), settings)
@@ -228,10 +244,15 @@ def answer_openpi(observation: dict[str, Any], settings: dict[str, Any]) -> byte
         return "reset successful"
     state = [observation[f"observation/{part}_position"] for part in ("joint", "gripper")]
     rows = spoil(np.tile(np.concatenate(state).astype(np.float64), (CHUNK_SIZE, 1)), fault)
+    spelling = settings.get("arrays", "openpi")
     if settings.get("bare"):
-        return openpi_pack(rows)
+        return pack(rows, spelling)
     content = {"server_timing": {"infer_ms": 1.0}}
-    return openpi_pack(content if fault == "missing" else {"actions": rows, **content})
+    if fault == "by key":
+        content |= {"action.single_arm": rows[:, :1], "action.gripper": rows[:, 1:]}
+    elif fault != "missing":
+        content["actions"] = rows
+    return pack(content, spelling)
 
 
 if __name__ == "__main__":

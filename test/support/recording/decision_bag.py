@@ -80,7 +80,8 @@ class SimulatedRecorder:
     def _tick_messages(self, now_ns: int, tick: Tick) -> Iterator[Message]:
         contract, index = self._world.contract, self._ticks
         self._ticks += 1
-        yield now_ns, f"{OWN}/executed", executed_message(tick, index, now_ns, 0, contract.actions.names)
+        names = contract.actions.names
+        yield now_ns, f"{OWN}/executed", executed_message(tick, index, now_ns, 0, names, queue_length=0)
         for sink in contract.commands if tick.horizon is not None else ():
             writer = make_command_writer(sink, contract)
             if tick.reaches(writer.kind, sink.destination):

@@ -70,7 +70,13 @@ def write_explained_run(path: Path, *, leave_out: str = "", has_contract: bool =
     recording.add("watchdog", 5000, tripped)
     for seq_id, sent_ms, came_ms in ((1, SENT_MS, CAME_MS), (2, 1300, 1450)):
         recording.observation(
-            sent_ms, seq_id, state=[0.5, 0.25], task="wave", inference_delay_steps=4, client_mono_ns=sent_ms
+            sent_ms,
+            seq_id,
+            state=[0.5, 0.25],
+            task="wave",
+            inference_delay_steps=4,
+            client_mono_ns=sent_ms,
+            capture_skew_s=0.0125,
         )
         _add_chunk(recording, came_ms, seq_id)
     for tick in range(110):

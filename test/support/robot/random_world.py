@@ -234,6 +234,11 @@ def _kill(world: World, rng: random.Random) -> None:
     if rng.random() < 0.7:
         world.run(rng.random() * 2.0)
         server.restart()
+        # Not from the other choices' stream.
+        loads = random.Random(f"loads {world.begin.seed} {world.now_ns}")
+        if loads.random() < 0.3:
+            world.load(server)
+            world.after(ns(loads.choice([1.0, 5.0, 90.0])), lambda: setattr(server, "loading", False))
 
 
 def _restart(world: World, rng: random.Random) -> None:

@@ -36,6 +36,7 @@ class SimulatedServer:
         self.up = True  # false: killed, nothing is answered
         self.hung = False  # true: the control plane answers, the worker does not
         self.accepting = True
+        self.loading = False  # true: its policy is not there yet
         self.max_sessions = 4
         self.updates_weights = False
         self.generation = 0
@@ -52,17 +53,21 @@ class SimulatedServer:
 
     def restart(self) -> None:
         """Come back with another instance id and no sessions."""
-        self.up = True
+        self.up, self.loading = True, False
         self._boot()
 
+    @property
+    def admits(self) -> bool:
+        return self.accepting and not self.loading
+
     def status(self) -> StatusReply:
-        return StatusReply(self.accepting, tuple(self.spec.image_shapes), self.response_s)
+        return StatusReply(self.admits, tuple(self.spec.image_shapes), self.response_s, self.loading)
 
     def open(self, offer: SessionOffer) -> SessionReply:
         terms = make_terms(
             max_sessions=self.max_sessions,
             active_sessions=len(self.registry),
-            accepting=self.accepting,
+            accepting=self.admits,
             updates_weights=self.updates_weights,
         )
         reply = self.registry.reply(offer, self.spec, terms)

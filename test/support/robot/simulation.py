@@ -26,11 +26,11 @@ from remote_inference.robot.journal import Begin, JournalledEngine
 from remote_inference.robot.motion.rules import LAG_S
 from remote_inference.robot.motion.state import Tick
 from remote_inference.robot.pose_geometry import Poses
-from remote_inference.robot.queue.action_queue import MergeMode
 from remote_inference.robot.queue.latency import SHORTEST_WAIT_S
 from remote_inference.robot.queue.observation_history import TickSample
 from remote_inference.robot.queue.plan import QueuedAction
 from remote_inference.robot.queue.relative_rows import RelativeRows
+from remote_inference.robot.requests.fitting_sets import find_bounds, find_misfit
 from remote_inference.robot.safety.effects import (
     CloseSession,
     Effect,
@@ -43,7 +43,7 @@ from remote_inference.robot.safety.effects import (
     Warn,
 )
 from remote_inference.robot.safety.guard import IMPLAUSIBLE
-from remote_inference.robot.safety.state_machine import State
+from remote_inference.robot.safety.state_machine import Event, State, Transition
 from remote_inference.robot.step_lock import StepLock
 from support.builders import (
     LIMIT,
@@ -245,6 +245,8 @@ class World:
         samples, self._samples = self._samples, []
         self.told = arrivals = dict(self.arrivals)
         position = self.seen.copy()
+        if self.engine.cycle.sets.are_used:
+            samples.append(TickSample(self.now_ns, arrivals, measured=position, stamps=self.said_stamps))
         self._tell_sensors(arrivals, position, samples)
 
     def _tell_sensors(
@@ -337,9 +339,18 @@ class World:
                     self._call(name, lambda s, i=session_id, t=token: self._close(s, i, t))
                 case ResetSession(name, session_id, episode_id, token):
                     self._call(name, lambda s, i=session_id, e=episode_id, t=token: self._reset(s, i, e, t))
+                case Report(Transition(event=Event.OFFLINE_TOO_LONG)):
+                    self._check_end()
                 case SendRequest(request, steps):
                     self._check_request(request, self._check_steps(steps))
                     self.after(HOP_NS, lambda r=request, n=self.engine.handshake.server: self._infer(n, r))
+
+    def _check_end(self) -> None:
+        """No robot gives up while nobody wants a server, or while one says that it loads."""
+        assert not self.engine.paused
+        assert not self.engine.taken_over
+        loading = [server.name for server in self.servers.values() if server.up and server.loading]
+        assert not loading or self.engine.handshake.open, f"given up, and {loading} loads"
 
     def _call(self, name: str, serve: Callable[[SimulatedServer], Callable[[], None] | None]) -> None:
         """Let a service run one hop from now and its answer arrive one hop later; the dead say nothing."""
@@ -448,12 +459,8 @@ class World:
         head = self.engine.queue.plan.head
         if head is None or head.source.seq_id != chunk.seq_id or self.config.delay_policy != "consumed":
             return
-        session = self.engine.handshake.session
-        if session is None:
-            return
-        relative = self.contract.actions.is_relative
-        if self.config.merges(rtc=session.rtc, relative=relative) == MergeMode.APPEND:
-            return
+        if self.config.appends or len(chunk.robot) <= 2 * self.engine.cycle.delay_steps:
+            return  # one of which nothing would be left is appended
         since_ns = self._begins_ns.get(chunk.seq_id, self.now_ns)
         past = [tick for at_ns, tick in takewhile(lambda told: told[0] > since_ns, reversed(self.ticks))]
         begun = sum(tick.queued is not None and tick.row_fraction == 0.0 for tick in past)
@@ -463,6 +470,13 @@ class World:
     def _check_steps(self, steps: Sequence[TickSample]) -> dict[str, int]:
         """Check what a request shows, and return the arrivals of its present."""
         wanted = self.servers[self.engine.handshake.server].spec.observation_steps
+        if self.engine.cycle.sets.are_used:
+            assert len(steps) == wanted
+            bounds = find_bounds(self.contract, self.config)
+            for step in steps:
+                shown = {topic: bound for topic, bound in bounds.items() if topic in step.arrivals}
+                assert find_misfit(step.arrivals, shown) == ""
+            return dict(steps[-1].arrivals)
         assert len(steps) == (wanted if wanted > 1 else 0)
         ticks = [step.content for step in steps]
         self.shown.append(ticks)
@@ -516,13 +530,26 @@ class World:
 
     def _publish_status(self) -> None:
         for server in self.servers.values():
-            if server.up:
-                sessions = tuple(session.session_id for session in server.registry.all())
-                self.carry_out(
-                    self.engine.take_server_status(
-                        server.name, server.instance_id, sessions, self.now_ns, accepting=server.accepting
-                    )
-                )
+            if server.up and not server.loading:  # its executor is busy then
+                self._tell_status(server)
+
+    def _tell_status(self, server: SimulatedServer) -> None:
+        self.carry_out(
+            self.engine.take_server_status(
+                server.name,
+                server.instance_id,
+                tuple(session.session_id for session in server.registry.all()),
+                self.now_ns,
+                accepting=server.admits,
+                loading=server.loading,
+            )
+        )
+
+    def load(self, server: SimulatedServer) -> None:
+        """Let a server come back that loads its policy: it says so once, and then to whoever asks."""
+        server.restart()
+        server.loading = True
+        self._by_worker(lambda: self._tell_status(server))
 
     # -- the operator --------------------------------------------------------------------------------------
 

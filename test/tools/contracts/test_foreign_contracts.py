@@ -183,13 +183,42 @@ def test_what_a_data_set_does_not_say_is_marked():
         ({"dtype": "float32", "shape": [2], "names": ["motors"]}, None),
         ({"dtype": "float32", "shape": [2], "names": ["a", "a"]}, None),
         ({"dtype": "float32", "shape": [2], "names": None}, None),
-        ({"dtype": "float32", "shape": [2], "names": {"left": ["a"], "right": ["b"]}}, None),
+        ({"dtype": "float32", "shape": [2], "names": {"left": ["a"], "right": ["b"]}}, ["a", "b"]),
+        ({"dtype": "float32", "shape": [2], "names": [["a", "b"]]}, ["a", "b"]),  # openpi's ALOHA converter
+        ({"dtype": "float32", "shape": [2], "names": {"b": 1, "a": 0}}, ["a", "b"]),  # LeRobot's gamepads
     ],
 )
 def test_names_that_are_not_one_for_each_value_are_marked(feature: dict[str, Any], known: list[str] | None):
     features = {**INFO["features"], "observation.state": feature}
     names = begin_from_lerobot({**INFO, "features": features}).content["state"][0]["names"]
     assert names == known or (known is None and names.startswith(f"{FILL_IN}: a list of 2 joints"))
+
+
+@pytest.mark.parametrize(
+    ("names", "why"),
+    [
+        (None, "found none"),
+        (["a"], "found 1: ['a'], expected one for each value of shape [2]"),
+        (["a", "a"], "found ['a', 'a'], expected each name once"),
+        ([0, 1], "found [0, 1], expected a text for each value"),
+        ({"a": 0, "b": 2}, "found places [0, 2], expected 0 to 1"),
+        ({"a": "b"}, "found {'a': 'b'}, expected lists of names, or a place for each name"),
+        ([[["a", "b"]]], "found [[['a', 'b']]], expected a text for each value"),
+    ],
+)
+def test_why_names_do_not_count_is_said(names: Any, why: str):
+    feature = {"dtype": "float32", "shape": [2], "names": names}
+    features = {**INFO["features"], "observation.state": feature}
+    (source,) = begin_from_lerobot({**INFO, "features": features}).content["state"]
+    assert source["names"] == f"{FILL_IN}: a list of 2 joints; the data set's names: {why}"
+
+
+@pytest.mark.parametrize("odd", [{"names": [["a"]]}, {"names": [0]}, {"shape": None}, {"units": "rad/s"}])
+def test_a_feature_that_no_contract_has_may_be_described_in_any_way(odd: dict[str, Any]):
+    other = {"dtype": "float32", "shape": [1], **odd}
+    features = {**INFO["features"], "observation.velocity": other}
+    generated = begin_from_lerobot({**INFO, "features": features})
+    assert "observation.velocity: left out, a contract has no such feature" in generated.notes
 
 
 @pytest.mark.parametrize(
@@ -244,14 +273,23 @@ def test_a_unit_of_one_s_own_asks_for_its_factor():
     assert scale == [{"unit": "mm", "names": ["elbow"], "factor": factor}]
 
 
-def test_a_data_set_without_other_units_says_nothing_of_them():
-    features = to_lerobot(parse_document(contract_document(), Contract, "contract"))["features"]
+def test_a_data_set_without_other_units_says_nothing_of_them_unless_they_differ():
+    """Errors in metres are not averaged with those in radians, and no reader could tell them apart."""
+    document = contract_document()
+    features = to_lerobot(parse_document(document, Contract, "contract"))["features"]
     assert "units" not in features["action"]
+    document["actions"]["limits"]["elbow"]["unit"] = "m"
+    features = to_lerobot(parse_document(document, Contract, "contract"))["features"]
+    assert features["action"]["units"] == ["rad", "m"]
 
 
-def test_units_that_are_not_one_for_each_name_are_refused():
-    features = {**INFO["features"], "action": {**INFO["features"]["action"], "units": ["degrees"]}}
-    with pytest.raises(DocumentError, match=r"^info.json: features.action.units: found 1, expected one .* 2"):
+@pytest.mark.parametrize(
+    ("units", "found"), [(["degrees"], "1"), ("degrees", "'degrees'"), (["rad", {}], r"\['rad', {}\]")]
+)
+def test_units_that_are_not_one_for_each_name_are_refused(units: Any, found: str):
+    features = {**INFO["features"], "action": {**INFO["features"]["action"], "units": units}}
+    words = rf"^info.json: features.action.units: found {found}, expected one .* 2"
+    with pytest.raises(DocumentError, match=words):
         begin_from_lerobot({**INFO, "features": features})
 
 

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +14,12 @@ import yaml
 from remote_inference.base.contract.contract import parse_contract
 from remote_inference.base.contract.generated import GeneratedContract
 from remote_inference.base.contract.image_source import COMPRESSED_IMAGE, IMAGE
-from remote_inference.base.documents.document import FILL_IN, DocumentError
+from remote_inference.base.documents.document import FILL_IN, DocumentError, mark
 from remote_inference.tools.contracts.running_robot import (
     CommandTopic,
     ImageTopic,
     JointTopic,
+    OtherTopic,
     RobotView,
     suggest,
 )
@@ -148,6 +151,92 @@ def test_commands_that_are_joint_states_are_not_taken_for_measurements():
     assert "joint_commands: left out, it has no joint of its own" in generated.notes
 
 
+INACTIVE = CommandTopic(
+    "forward_controller/commands", FLOAT64_MULTI_ARRAY, ("arm", "roll"), "velocity", "/forward is inactive"
+)
+
+
+def test_an_active_controller_goes_before_an_inactive_one_which_is_named_as_a_comment():
+    generated = suggest(RobotView([JOINTS], [], [INACTIVE, ARM], URDF))
+    assert [command["topic"] for command in generated.content["commands"]] == [ARM.topic]
+    assert generated.content["actions"]["kind"] == "position"
+    (left_out,) = generated.left_out
+    assert left_out.entry[0]["topic"] == INACTIVE.topic
+    assert left_out.why.startswith("controller /forward is inactive")
+
+
+@pytest.mark.parametrize("others", [[], [GRIPPER]])
+def test_an_inactive_controller_is_taken_where_no_active_one_has_its_joints(others: list[CommandTopic]):
+    generated = suggest(RobotView([JOINTS], [], [INACTIVE, *others], URDF))
+    assert INACTIVE.topic in [command["topic"] for command in generated.content["commands"]]
+    assert not generated.left_out
+    assert any("/forward is inactive, activate it" in note for note in generated.notes)
+
+
+def test_an_inactive_controller_is_left_out_where_an_active_one_does_not_say_its_joints():
+    silent = CommandTopic("commands", FLOAT64_MULTI_ARRAY)
+    generated = suggest(RobotView([JOINTS], [], [silent, INACTIVE], URDF))
+    assert [command["topic"] for command in generated.content["commands"]] == ["commands"]
+
+
+STOPS_WHEN = mark("true or false: what stops the robot")
+TWIST, IMU = "geometry_msgs/msg/TwistStamped", "sensor_msgs/msg/Imu"
+NOT_INSTALLED = "message type 'nav_msgs/msg/Odometry' is not installed"
+OTHERS = (
+    OtherTopic("cmd_vel", TWIST, is_taken=True, numbers=("header.stamp.sec", "twist.linear.x")),
+    OtherTopic(
+        "gripper/command", "std_msgs/msg/Float64", True, True, ("data",)
+    ),  # a person's node sends, too
+    OtherTopic("grip", "control_msgs/action/GripperCommand", is_taken=True, numbers=("command.position",)),
+    OtherTopic("imu", IMU, True, True, ("orientation.x", "orientation_covariance[0]")),  # and one filters it
+    OtherTopic("odom", "nav_msgs/msg/Odometry", True, remedy=NOT_INSTALLED),
+    OtherTopic("say", "std_msgs/msg/String", True),
+    OtherTopic("estop", "std_msgs/msg/Bool", True, numbers=("data",)),
+    OtherTopic("tf", "tf2_msgs/msg/TFMessage", True),
+)
+
+
+def test_other_topics_stand_as_comments_that_are_yaml_with_the_page_that_tells_how():
+    text = suggest(RobotView([JOINTS], [], [ARM], URDF, others=OTHERS)).to_yaml()
+    assert "cmd_vel" not in str(yaml.safe_load(text)), "comments alone"
+    comments = text[text.index("# Seen and left out") :].splitlines()[1:]
+    assert yaml.safe_load("\n".join(line.removeprefix("# ").removeprefix("#") for line in comments)) == {
+        "commands": [
+            {"topic": "cmd_vel", "type": TWIST, "fields": {"twist.linear.x": "cmd_vel.twist.linear.x"}},
+            {
+                "topic": "gripper/command",
+                "type": "std_msgs/msg/Float64",
+                "fields": {"data": "gripper_command"},
+            },
+            {
+                "action": "grip",
+                "type": "control_msgs/action/GripperCommand",
+                "fields": {"command.position": "grip"},
+            },
+        ],
+        "state": [
+            {"topic": "imu", "type": IMU, "fields": ["orientation.x"]},
+            {"topic": "odom", "type": "nav_msgs/msg/Odometry"},
+        ],
+        "instruction": {"topic": "say", "type": "std_msgs/msg/String"},
+        "stops": {"estop": {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": STOPS_WHEN}},
+    }
+    pages = set(re.findall(r"docs/\S+\.md", text))
+    assert all((Path(__file__).parents[3] / page).is_file() for page in pages)
+    assert {"docs/how-to/mobile_base.md", "docs/how-to/state_from_any_message.md"} < pages
+    assert NOT_INSTALLED in text
+
+
+def test_a_topic_without_numbers_is_noted_and_one_with_many_says_how_many():
+    scan = OtherTopic("scan", "some_msgs/msg/Scan", True, numbers=tuple(f"x{place}" for place in range(20)))
+    cloud = OtherTopic("label", "some_msgs/msg/Label", True)
+    generated = suggest(RobotView([JOINTS], others=[scan, cloud]))
+    assert "label: left out, some_msgs/msg/Label has no number" in generated.notes
+    (left_out,) = generated.left_out
+    assert left_out.entry[0]["fields"] == [f"x{place}" for place in range(16)]
+    assert left_out.why.endswith("the first 16 of its 20 numbers")
+
+
 def test_nothing_seen_is_all_marked():
     assert places(suggest(RobotView())) == [
         "robot_type",
@@ -160,6 +249,24 @@ def test_nothing_seen_is_all_marked():
         "commands.0.type",
         "commands.0.names",
     ]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "why"),
+    [
+        ("bayer_rggb8; jpeg compressed mono8", "made of bayer_rggb8"),
+        ("16UC1; jpeg compressed ", "expected png"),
+        ("rgb8; png compressed bgr8", "expected jpeg"),
+    ],
+)
+def test_a_compressed_topic_that_the_robot_would_refuse_is_left_for_the_raw_one(encoding: str, why: str):
+    images = [
+        ImageTopic("wrist/image_raw/compressed", COMPRESSED_IMAGE, encoding),
+        ImageTopic("wrist/image_raw", IMAGE, encoding.partition(";")[0], 640, 480),
+    ]
+    generated = suggest(RobotView([JOINTS], images, [], URDF))
+    assert generated.content["images"]["wrist"]["topic"] == "wrist/image_raw"
+    assert any(note.startswith(images[0].topic) and why in note for note in generated.notes)
 
 
 def test_cameras_are_named_after_their_topics_and_stand_once():

@@ -6,7 +6,15 @@ from __future__ import annotations
 
 import pytest
 
-from remote_inference.tools.contracts.urdf import MAX_BYTES, UrdfError, UrdfJoint, parse_urdf
+from remote_inference.tools.contracts.running_robot import RobotView, suggest
+from remote_inference.tools.contracts.urdf import (
+    MAX_BYTES,
+    UrdfError,
+    UrdfJoint,
+    describe_accelerations,
+    parse_urdf,
+    suggest_limit,
+)
 
 LAUGHS = b"""<!DOCTYPE robot [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>
 <robot name="&b;"/>"""
@@ -27,6 +35,23 @@ def test_joints_have_their_limits():
         "lift": UrdfJoint("prismatic", 0.1, 0.5, 0.2, 30.0),
         "tool": UrdfJoint("fixed"),
     }
+
+
+def test_accelerations_that_a_urdf_of_version_1_2_bounds_are_left_to_the_controller():
+    limits = '<limit lower="0" upper="1" velocity="2" acceleration="{}" deceleration="9" jerk="9"/>'
+    text = (
+        '<robot name="arm" version="1.2">'
+        f'<joint name="elbow" type="revolute">{limits.format(4.5)}</joint>'
+        f'<joint name="lift" type="prismatic">{limits.format(0.5)}</joint>'
+        f'<joint name="old" type="revolute">{limits.format("inf")}</joint></robot>'
+    )
+    urdf = parse_urdf(text, "arm.urdf")
+    assert suggest_limit(urdf, "elbow", "position")["max_velocity"] == 2.0
+    (note,) = describe_accelerations(urdf)
+    assert note.endswith("the controller has to keep elbow 4.5 rad/s^2, lift 0.5 m/s^2")
+    assert describe_accelerations(parse('<joint name="a" type="revolute"/>')) == []
+    assert describe_accelerations(None) == []
+    assert suggest(RobotView(urdf=urdf)).notes[-1] == note
 
 
 def test_a_joint_that_follows_another_is_not_free():

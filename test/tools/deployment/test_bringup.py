@@ -12,7 +12,7 @@ import pytest
 import yaml
 from rosbags.rosbag2 import StoragePlugin, Writer
 
-from remote_inference.bags.storage.bag import open_bag
+from remote_inference.bags.storage.bag import BagReader
 from remote_inference.base import fast_dds
 from remote_inference.base.documents.document import DocumentError
 from remote_inference.base.paths import share_path
@@ -165,7 +165,7 @@ def test_the_contract_that_ros2_bag_keeps_is_the_one_that_a_bag_is_read_with(
     with Writer(tmp_path / "bag", version=9, storage_plugin=StoragePlugin.MCAP) as writer:
         for key, value in kept.items():
             writer.set_custom_data(key, value)
-    with open_bag(tmp_path / "bag") as bag:
+    with BagReader(tmp_path / "bag") as bag:
         assert bag.contract == contract.read_text()
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,8 +13,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.documents.document import DocumentError, parse_document
 from remote_inference.base.paths import share_path
 from remote_inference.tools import cli
+from remote_inference.tools.deployment.serving.check_contract import find_message_warnings
+from support.builders import JOINTS, contract_document
 from support.robot.pose_robot import pose_document
 
 CONTRACT = share_path("config", "belt_arm.contract.yaml")
@@ -218,6 +223,24 @@ def test_a_field_that_its_message_does_not_have_is_a_problem(
     assert problem in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("type_name", "said"),
+    [
+        ("geometry_msgs/msg/Twist", "f: takeover.also.0.fields.0: found .*no 'q' in geometry_msgs"),
+        ("gone_msgs/msg/Stick", "takeover.also.0.type: gone_msgs/msg/Stick is not installed here"),
+    ],
+)
+def test_the_fields_of_a_person_s_device_are_looked_up(type_name: str, said: str) -> None:
+    part = {"topic": "joystick", "type": type_name, "fields": {"linear.q": "elbow"}}
+    takeover = {"topic": "leader", "type": "sensor_msgs/msg/JointState", "also": [part]}
+    contract = parse_document(contract_document() | {"takeover": takeover}, Contract, "f")
+    try:
+        (found,) = find_message_warnings(Path("f"), contract)
+    except DocumentError as error:
+        found = str(error)
+    assert re.search(said, found)
+
+
 def test_a_manifest_is_explained_and_its_policy_loaded(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["check", str(MANIFEST)]) == 0
     said = capsys.readouterr().out
@@ -258,7 +281,9 @@ def test_a_policy_that_does_not_continue_prefixes_is_a_warning(
     manifest = manifest_of(tmp_path, share_path("config", "models", name))
     assert cli.main(["check", str(CONTRACT), str(manifest)]) == 0
     said = capsys.readouterr().out
-    assert ("  fits\n  warning: policy does not continue prefixes (no RTC)\n" in said) == warned
+    merging = "  merge_mode is auto: each chunk replaces the queue, without its stale actions\n"
+    assert f"  fits\n{merging}" in said
+    assert (f"{merging}  warning: policy does not continue prefixes (no RTC)\n" in said) == warned
     assert f"  {'does not continue' if warned else 'continues'} prefixes (RTC)\n" in said
 
 
@@ -379,6 +404,41 @@ def test_every_file_is_judged_and_what_could_not_be_is_named(
     assert f"{bad}: fps: found -1" in said.err
     assert f"not judged: {bad.name} on {MANIFEST.name}\n" in said.err
     assert f"{CONTRACT.name} on {MANIFEST.name}:\n  fits" in said.out
+
+
+RANGES = "from dataclasses import replace; self.spec = replace(self.spec, {})"
+
+
+def write_two_joints(folder: Path) -> Path:
+    """Let the policy have the joints of the tests' contract; return that contract's file."""
+    names = {"state_names": JOINTS, "action_names": JOINTS}
+    policy = folder / "policy.json"
+    policy.write_text(json.dumps(json.loads(policy.read_text()) | names))
+    path = folder / "two.contract.yaml"
+    path.write_text(yaml.safe_dump(contract_document(fps=30.0)))
+    return path
+
+
+@pytest.mark.parametrize("options", [[], ["--run"]])
+def test_training_data_in_degrees_against_limits_in_radians_is_refused(
+    tmp_path: Path, author: Callable[..., Path], capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    manifest = author(load=RANGES.format("action_ranges={'elbow': (20.0, 100.0)}"))
+    assert cli.main(["check", *options, str(write_two_joints(tmp_path)), str(manifest)]) == 1
+    said = capsys.readouterr().out
+    refused = "refused (units): action 'elbow' was trained on 20 to 100, the robot's limits are -1 to 1 rad"
+    assert f"  {refused}: that is degrees, or percent of a range: say it as `scale` in the contract\n" in said
+
+
+def test_what_a_policy_does_not_say_or_does_unasked_is_said(
+    tmp_path: Path, author: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = author(load=RANGES.format("notes=('a of the robot is b of the policy',)"))
+    assert cli.main(["check", str(write_two_joints(tmp_path)), str(manifest)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "warning: a of the robot is b of the policy" in said
+    assert "warning: the policy does not say units of shoulder, elbow: a robot's are taken" in said
+    assert "warning: the policy does not say units; shoulder, elbow are taken as rad" in said
 
 
 @pytest.mark.parametrize(

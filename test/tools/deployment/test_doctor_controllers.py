@@ -100,6 +100,21 @@ def test_a_trajectory_controller_must_go_on_from_where_it_has_led(
     assert [finding.expected for finding in wrong] == ["interpolate_from_desired_state: true"] * is_wrong
 
 
+@pytest.mark.parametrize(
+    ("cmd_timeout", "goal_time", "is_ignored"),
+    [(0.5, 10.0, True), (0.5, 0.5, True), (0.5, 0.2, False), (0.5, 0.0, False), (0.0, 10.0, False)],
+)
+def test_a_timeout_that_a_trajectory_controller_ignores_is_named(
+    cmd_timeout: float, goal_time: float, is_ignored: bool
+) -> None:
+    parameters = {"cmd_timeout": cmd_timeout, "constraints.goal_time": goal_time}
+    findings = judge(
+        with_trajectory(), "/arm/plan", joints=NAMES, interpolate_from_desired_state=True, **parameters
+    )
+    ignored = [finding.found for finding in findings if finding.level == Level.WARNING]
+    assert ignored == [f"ignores cmd_timeout {cmd_timeout:g}: goal_time is {goal_time:g}"] * is_ignored
+
+
 def test_neither_a_forward_controller_nor_one_that_says_nothing_must_interpolate() -> None:
     assert [finding.level for finding in judge(joints=NAMES)] == [Level.OK]
     assert judge(with_trajectory(), "/arm/plan") == []

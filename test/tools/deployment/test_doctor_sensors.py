@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -22,10 +24,24 @@ from doctor_facts import (
     changed,
     changed_topic,
 )
+from rclpy.serialization import serialize_message
+from rclpy.time import Time
+from sensor_msgs.msg import Image
+from std_msgs.msg import Header
 
+from remote_inference.base import fast_dds
+from remote_inference.base.paths import share_path
 from remote_inference.msg import ServerStatus
 from remote_inference.tools.deployment.doctor.doctor import Finding, Level, NodeSettings, TopicFacts
-from remote_inference.tools.deployment.doctor.sensors import find_unused_topics, judge_sensors, judge_stale
+from remote_inference.tools.deployment.doctor.sensors import (
+    HEAD_BYTES,
+    LOSSES,
+    advise_on_losses,
+    find_sent_hz,
+    find_unused_topics,
+    judge_sensors,
+    judge_stale,
+)
 
 DEFAULTS = NodeSettings()
 
@@ -84,6 +100,66 @@ def test_a_camera_is_judged_by_how_old_its_image_may_be(
     if level is Level.ERROR:
         limit = 1.0 / max_sensor_age_s
         assert finding.expected == f"{limit:g} Hz or faster, max_sensor_age_s is {max_sensor_age_s:g}"
+
+
+@pytest.mark.parametrize(
+    ("sent_hz", "level"),
+    [(math.nan, Level.OK), (25.0, Level.OK), (30.0, Level.WARNING)],
+    ids=["not known", "nearly all arrive", "a fifth is lost"],
+)
+def test_a_camera_of_which_fewer_images_arrive_than_it_sends_is_told_what_helps(
+    sent_hz: float, level: Level
+) -> None:
+    facts = changed_topic(WRIST, rate_hz=24.5, sent_hz=sent_hz)
+    findings = judge_sensors(CONTRACT, "/arm", facts, DEFAULTS, losses=advise_on_losses("rmw_fastrtps_cpp"))
+    finding = about(findings, WRIST)
+    assert finding.level is level
+    if level is Level.WARNING:
+        assert finding.expected == "30.0 Hz, by its stamps"
+        assert f"export {fast_dds.profile_variable()}={share_path('config', 'fastdds.xml')}" in finding.advice
+
+
+def test_stamps_of_simulated_time_say_nothing_of_losses() -> None:
+    facts = changed_topic(WRIST, rate_hz=24.5, sent_hz=49.0)
+    finding = about(judge_sensors(CONTRACT, "/arm", facts, DEFAULTS, simulated=True), WRIST)
+    assert finding.level is Level.OK
+
+
+def test_only_raw_images_are_too_large_for_fast_dds() -> None:
+    facts = changed_topic(FRONT, rate_hz=24.5, sent_hz=30.0)
+    findings = judge_sensors(CONTRACT, "/arm", facts, DEFAULTS, losses=advise_on_losses("rmw_fastrtps_cpp"))
+    assert about(findings, FRONT).advice == advise_on_losses("rmw_zenoh_cpp") == LOSSES
+
+
+def heads_of(times_s: Iterable[float]) -> list[bytes]:
+    """Return the beginnings of images that were stamped at these times, as they travel."""
+    stamps = (Time(nanoseconds=round(1.7e18 + at_s * 1e9)).to_msg() for at_s in times_s)
+    return [serialize_message(Image(header=Header(stamp=stamp)))[:HEAD_BYTES] for stamp in stamps]
+
+
+def test_stamps_say_how_many_images_were_sent_where_some_are_lost() -> None:
+    sent_s = [number / 30.0 + 0.002 * (number % 2) for number in range(60)]
+    assert find_sent_hz(heads_of(sent_s)) == pytest.approx(30.0, rel=0.1)
+    arrived_s = [at_s for number, at_s in enumerate(sent_s) if number % 5]
+    assert find_sent_hz(heads_of(arrived_s)) == pytest.approx(30.0, rel=0.1)
+    few_s = [number / 30.0 for number in range(90) if number % 5 in (0, 1)]
+    assert find_sent_hz(heads_of(few_s)) == pytest.approx(30.0, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "times_s",
+    [
+        [],
+        [number / 30.0 for number in range(9)],
+        60 * [0.0],
+        list(accumulate(30 * [0.02, 0.05])),
+        list(accumulate(30 * [0.01, 0.01, 0.09])),
+    ],
+    ids=["none", "few", "no stamps that advance", "no one rate", "bursts"],
+)
+def test_stamps_without_a_rate_say_nothing(times_s: list[float]) -> None:
+    assert math.isnan(find_sent_hz(heads_of(times_s)))
+    assert math.isnan(find_sent_hz([head[:5] for head in heads_of(times_s)]))
 
 
 @pytest.mark.parametrize(("rate_hz", "level"), [(30.0, Level.OK), (15.0, Level.WARNING)])

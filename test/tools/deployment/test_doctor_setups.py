@@ -142,6 +142,10 @@ BROKEN: dict[str, tuple[Callable[[], Setup], Level, str, str]] = {
         lambda: with_robot(state=ClientState.STALLED, state_name="STALLED", cause="queue empty"),
         *(WARNING, "robot /arm", "STALLED: queue empty"),
     ),
+    "cameras that do not fit": (
+        lambda: with_robot(apart="front and top are 0.015 s apart, images.top.max_skew_s is 0.01"),
+        *(ERROR, "robot /arm", "images.top.max_skew_s is 0.01"),
+    ),
     "a camera that froze": (
         lambda: with_robot(stale_sources=["wrist/image_raw"]),
         *(ERROR, f"sensor {WRIST}", "the node has no fresh message"),

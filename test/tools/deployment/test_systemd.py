@@ -14,6 +14,7 @@ import time
 from configparser import ConfigParser
 from pathlib import Path
 
+import pytest
 from images import ROUTER
 from linters import ROOT, complaints
 
@@ -35,6 +36,10 @@ def read(unit: Path) -> ConfigParser:
 
 
 SERVICE = read(UNIT)["Service"]
+SERVER_UNIT = ROOT / "deploy" / "systemd" / "remote-inference-server@.service"
+SERVER = read(SERVER_UNIT)["Service"]
+SERVER_ENVIRONMENT = ROOT / "deploy" / "systemd" / "gpu_1.env"
+UNITS = {"robot": (UNIT, ENVIRONMENT, "robot_1"), "server": (SERVER_UNIT, SERVER_ENVIRONMENT, "gpu_1")}
 
 
 def start_command(unit: Path, instance: str = "") -> list[str]:
@@ -44,47 +49,65 @@ def start_command(unit: Path, instance: str = "") -> list[str]:
     return [word.replace("%i", instance).replace("$$", "$") for word in shlex.split(text)]
 
 
-def variables() -> dict[str, str]:
-    lines = [line for line in ENVIRONMENT.read_text().splitlines() if line and not line.startswith("#")]
+def variables(environment: Path = ENVIRONMENT) -> dict[str, str]:
+    lines = [line for line in environment.read_text().splitlines() if line and not line.startswith("#")]
     return dict(line.split("=", 1) for line in lines)
 
 
 def test_systemd_finds_nothing_wrong(tmp_path: Path) -> None:
     (tmp_path / "remote-inference@robot_1.service").write_text(UNIT.read_text())
+    (tmp_path / "remote-inference-server@gpu_1.service").write_text(SERVER_UNIT.read_text())
     (tmp_path / ROUTER_UNIT.name).write_text(ROUTER_UNIT.read_text())
     assert complaints("systemd-analyze", "verify", *tmp_path.iterdir()) == ""
 
 
-def run_unit(tmp_path: Path, program: str) -> subprocess.Popen[str]:
-    """Start the unit's command with a stand-in for `remote-inference`."""
+def run_unit(tmp_path: Path, which: str, program: str, setup: str) -> subprocess.Popen[str]:
+    """Start a unit's command with a stand-in for `remote-inference`. setup: of the workspace."""
     (tmp_path / "remote-inference").write_text(f"#!/bin/bash\n{program}\n")
     (tmp_path / "remote-inference").chmod(0o755)
-    (tmp_path / "setup.bash").write_text(f'export PATH="{tmp_path}:$PATH"\n')
-    environment = {**os.environ, **variables(), "WORKSPACE": str(tmp_path)}
-    command = start_command(UNIT, "robot_1")
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    (tmp_path / setup).parent.mkdir(exist_ok=True)
+    (tmp_path / setup).write_text(f'export PATH="{tmp_path}:$PATH"\n')
+    unit, file, instance = UNITS[which]
+    environment = {**os.environ, **variables(file), "WORKSPACE": str(tmp_path)}
+    return subprocess.Popen(start_command(unit, instance), env=environment, stdout=subprocess.PIPE, text=True)
 
 
-def test_the_unit_starts_the_robot_s_node_with_what_its_environment_names(tmp_path: Path) -> None:
-    started = run_unit(tmp_path, 'echo "$$ $*"')
+@pytest.mark.parametrize("setup", ["setup.bash", "bin/activate"], ids=["workspace", "wheels"])
+@pytest.mark.parametrize("which", UNITS)
+def test_a_unit_starts_what_its_environment_names(tmp_path: Path, which: str, setup: str) -> None:
+    started = run_unit(tmp_path, which, 'echo "$$ $*"', setup)
     pid, *arguments = (started.communicate(timeout=20.0)[0]).split()
     assert int(pid) == started.pid  # systemd signals the command itself
     parsed = make_parser().parse_args(arguments)
-    assert parsed.namespace == "/robot_1"
-    assert str(parsed.contract) == variables()["CONTRACT"]
-    assert str(parsed.params_file) == variables()["PARAMS_FILE"]
-    assert parsed.verb == "robot"
+    named = variables(UNITS[which][1])
+    assert parsed.verb == which
+    if which == "robot":
+        assert parsed.namespace == "/robot_1"
+        assert str(parsed.contract) == named["CONTRACT"]
+        assert str(parsed.params_file) == named["PARAMS_FILE"]
+    else:
+        assert parsed.name == "gpu_1"
+        assert str(parsed.manifest) == named["MANIFEST"]
 
 
-def test_the_environment_file_sets_what_the_unit_reads() -> None:
-    read_by_unit = set(re.findall(r"\$\$\{(\w+)\}", SERVICE["ExecStart"]))
-    assert read_by_unit == variables().keys() - {"PYTHONPATH", "RMW_IMPLEMENTATION"}
-    assert SERVICE["EnvironmentFile"].replace("%i", "robot_1") in ENVIRONMENT.read_text()
+@pytest.mark.parametrize("which", UNITS)
+def test_the_environment_file_sets_what_the_unit_reads(which: str) -> None:
+    unit, environment, instance = UNITS[which]
+    service = read(unit)["Service"]
+    read_by_unit = set(re.findall(r"\$\$\{(\w+)\}", service["ExecStart"]))
+    assert read_by_unit == variables(environment).keys() - {"PYTHONPATH", "RMW_IMPLEMENTATION"}
+    assert service["EnvironmentFile"].replace("%i", instance) in environment.read_text()
+
+
+def test_a_server_is_started_again_whatever_ended_it_and_has_time_to_drain() -> None:
+    assert SERVER["Restart"] == "on-failure"
+    assert "RestartPreventExitStatus" not in SERVER  # a device that comes late ends it as wrong files do
+    assert "KillSignal" not in SERVER  # SIGTERM, which drains
+    assert SERVER["KillMode"] == "mixed"
+    assert int(SERVER["TimeoutStopSec"]) > STOP_TIMEOUT_S
 
 
 def test_a_setup_file_that_is_missing_is_no_crash(tmp_path: Path) -> None:
-    started = run_unit(tmp_path, "true")
-    started.communicate(timeout=20.0)
     environment = {**os.environ, "WORKSPACE": str(tmp_path / "nowhere")}
     ended = subprocess.run(start_command(UNIT, "robot_1"), env=environment, capture_output=True, timeout=20.0)
     assert ended.returncode in prevented()
@@ -186,7 +209,7 @@ def test_a_node_that_is_started_again_does_not_move_the_arm() -> None:
 
 
 def test_units_wait_for_the_network_and_the_router() -> None:
-    for unit in (UNIT, ROUTER_UNIT):
+    for unit in (UNIT, SERVER_UNIT, ROUTER_UNIT):
         section = read(unit)["Unit"]
         assert "network-online.target" in section["After"].split()
         assert section["Wants"].split() == section["After"].split()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from keys_rig import token, topic
+from router_topics import ROBOT_TOPICS
 from zenoh import KeyExpr
 
 from remote_inference.tools.keys.access import EVERY_KEY, GRAPH, MESSAGES, access_control
@@ -38,7 +39,7 @@ def keys_of(member: str, *messages: str, flow: str | None = None) -> Iterator[st
 )
 def test_no_rule_of_a_robot_matches_a_key_of_another(stranger: str):
     node = f"/{stranger}/remote_inference"
-    names = ("observation", "chunk", "state", "executed", "reset")
+    names = ("observation", "chunk", "state", "executed", "preview", "preview/tool", "reset")
     strange = [
         *(topic(f"{stranger}/remote_inference/{name}") for name in names),
         topic(f"{stranger}/remote_inference/state") + "/@adv/pub/c0ffee/1/_",
@@ -99,12 +100,18 @@ def test_what_one_end_may_send_the_other_may_receive():
 def test_operators_and_robots_publish_only_on_their_own_topics():
     assert list(keys_of("alice", "put", "delete", "declare_queryable", "reply", flow="ingress")) == []
     puts = {
-        *(f"*/robot_1/remote_inference/{name}/**" for name in ("observation", "state", "executed")),
+        *(f"*/robot_1/remote_inference/{name}/**" for name in (*ROBOT_TOPICS, "preview")),
         *(f"*/robot_1/remote_inference/run_policy/_action/{name}/**" for name in ("feedback", "status")),
         "*/robot_1/remote_inference/state/**/@adv/pub/**",
+        "*/robot_1/remote_inference/preview/**/@adv/pub/**",
         "*/robot_1/remote_inference/run_policy/_action/status/**/@adv/pub/**",
     }
     assert set(keys_of("robot_1", "put", "delete", flow="ingress")) == puts
+
+
+def test_what_a_robot_does_next_is_for_operators_and_no_server():
+    holders = {name for _, name in FLEET.members() if any("preview" in key for key in keys_of(name))}
+    assert holders == {"alice", "robot_1", "robot_2", "robot_10"}
 
 
 def test_only_routers_have_rules_for_every_key():

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from remote_inference.bags.export.format import ControlTick, Format, Selection, one_per_row
-from remote_inference.bags.storage.bag import OnProgress, no_progress, open_bag
+from remote_inference.bags.storage.bag import BagReader, OnProgress, no_progress
 from remote_inference.bags.storage.bag_records import BagError
 from remote_inference.bags.timeline.messages import (
     Newest,
@@ -214,7 +214,7 @@ def find_contract(bags: Sequence[Path], given: Contract | None) -> Contract:
         return given
     found: dict[Path, Contract] = {}
     for path in bags:
-        with open_bag(path) as bag:
+        with BagReader(path) as bag:
             found[path] = require_contract(bag)
     first = found[bags[0]]
     for path, contract in found.items():

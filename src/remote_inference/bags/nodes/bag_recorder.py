@@ -30,7 +30,7 @@ from remote_inference.bags.nodes.recorder_config import (
     parse_topics,
 )
 from remote_inference.bags.storage import bag_records as records
-from remote_inference.bags.storage.bag_records import BagClock, BagError, BagTopic, LostMessages
+from remote_inference.bags.storage.bag_records import BagClock, BagError, BagTopic, LossReport, LostMessages
 from remote_inference.bags.storage.bag_writer import BagWriter
 from remote_inference.base.background_writer import BackgroundWriter
 from remote_inference.base.contract.contract import load_contract
@@ -143,7 +143,7 @@ class BagRecorder(RobotNode):
         )
         self._clock_of_bag = BagClock()
         self._described: dict[str, BagTopic] = {}
-        self._losses = LostMessages()
+        self._losses, self._loss_report = LostMessages(), LossReport()
         self._jumps: deque[dict[str, str]] = deque()  # of the clock, that are not written yet
         self._reported_losses: dict[str, Any] = {"queue": {}, "before": {}, "uncounted": []}
         self._robot = RecordedRobot(self, config.robot, self._add_record)
@@ -206,17 +206,13 @@ class BagRecorder(RobotNode):
         self._writer.put(Entry(lambda bag: bag.tick(now_ns)))  # ends a chunk when no message comes
 
     def _report_losses(self) -> None:
-        """Write the losses so far to log and bag when they have grown."""
+        """Write the losses so far to the bag, and what is due of them to the log, when they have grown."""
         for name in self._described:
             self._losses.set_publishers(name, self.count_publishers(name))
         losses = self._lost()
+        for line in self._loss_report.lines(losses, time.monotonic()):
+            self.get_logger().warning(line)
         if losses != self._reported_losses:
-            lost = ", ".join(f"{n} of {name}" for name in self._requested if (n := self._lost_of(name)))
-            words = f"messages lost so far: {lost}"
-            if losses["queue"] != self._reported_losses["queue"]:
-                self.get_logger().warning(f"{words}: the queue is full, the disk is too slow")
-            elif losses["before"] != self._reported_losses["before"]:
-                self.get_logger().warning(f"{words}: they did not reach the recorder")
             values = {cause: json.dumps(found) for cause, found in losses.items()}
             if self._writer.put(record_entry(records.LOSSES, values, "")):
                 self._reported_losses = losses

@@ -286,6 +286,8 @@ def _find_missing(motion: Motion, robot: RobotBag, run: Run, request_log: Path |
         yield f"the chunk of request {command.seq_id} is not in the bag"
     if motion.request is not None and not motion.sensors and robot.topics("decisions"):
         why = run.times.problem or "its part of the journal is not in the bag"
+        if motion.request.mono_ns in run.times.arrivals:
+            why = "requests showed sets of messages that fit together, which the journal does not name"
         yield f"when each sensor's message had arrived is not known: {why}"
     if motion.policy is None:
         yield "the policy's name and revision are not in the bag"

@@ -90,6 +90,7 @@ class Request:
     history_steps: int
     state: tuple[float, ...]
     images: tuple[ImageFacts, ...]
+    capture_skew_ms: float = 0.0  # between the oldest and the newest content that it shows
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,7 @@ class JournalTimes:
         self._run: tuple[int, int] | None = None  # instance, and place of the entry that must come next
         self._calls: OrderedDict[int, _Seen] = OrderedDict()  # by the time of the call
         self._seen: _Seen = ({}, {})
+        self._has_sets = False  # sources had to fit together
         self._wanted: dict[int, bool] = {}
         self.arrivals: dict[int, Mapping[str, int]] = {}  # by the time of a request
         self.chunk_ns: dict[RequestKey, int] = {}  # when a request's first chunk came to the robot
@@ -82,7 +83,7 @@ class JournalTimes:
     def add(self, message: Any) -> None:
         run = int(message.instance), int(message.first)
         if run != self._run:  # another run of the node, or entries are missing: what is known is no longer so
-            self._decoder, self._seen = DecisionDecoder(), ({}, {})
+            self._decoder, self._seen, self._has_sets = DecisionDecoder(), ({}, {}), False
         self._run = run[0], run[1] + int(message.count)
         try:
             for entry in self._decoder.decode(bytes(message.data)):
@@ -96,6 +97,9 @@ class JournalTimes:
         if method == "take_sensors":
             samples = arguments[3] if len(arguments) > 3 else ()
             self._seen = arguments[0], samples[-1].arrivals if samples else self._seen[1]
+            self._has_sets |= any(sample.tick_ns is None for sample in samples)
+            if self._has_sets:  # requests show older content, too
+                self._seen = {}, {}
         elif method == "take_chunk":
             chunk, taken_ns = arguments[:2]
             arrival_ns = entry.named.get("arrival_ns")
@@ -310,6 +314,7 @@ class RunReader:
             history_steps=int(message.history_steps),
             state=self._state_of(message),
             images=images,
+            capture_skew_ms=float(message.capture_skew_s) * 1e3,
         )
         self.run.requests[request_key(message)] = request
         self.run.times.add_request(request.mono_ns, of_ticks=request.history_steps > 0)

@@ -143,6 +143,7 @@ def _request(request: Request | None) -> list[str]:
         f"task {request.task!r}, delay hint {request.delay_steps} ticks, "
         + (f"{request.prefix_rows} actions to continue" if request.prefix_rows else "no actions to continue"),
     ]
+    lines.append(f"its sensors are {request.capture_skew_ms:.1f} ms apart")
     if request.state:
         lines.append("state " + ", ".join(f"{value:+.4f}" for value in request.state))
     return lines

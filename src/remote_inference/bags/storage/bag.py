@@ -50,9 +50,10 @@ def no_progress(_: float) -> None:
 
 
 class BagReader(AbstractContextManager["BagReader"]):
-    """An open bag: its topics, and its messages in order of reception. See `open_bag`."""
+    """A rosbag2 bag, open for reading: its topics, and its messages in order of reception."""
 
     def __init__(self, path: Path) -> None:
+        """Open it. Raises BagError when there is no bag at `path`, or it was not finished."""
         self.path = path
         with _reading(path):
             self._reader = _open_reader(path)
@@ -227,11 +228,3 @@ def _decoder_of(definitions: tuple[Definition, ...]) -> tuple[MessageDecoder, di
             more = " ..." if definition_lines else ""
             unreadable[definition] = f"{reason}{more}"
     return decoder, unreadable
-
-
-def open_bag(path: Path) -> BagReader:
-    """Open a rosbag2 bag for reading, to be used as a context manager.
-
-    Raises BagError when there is no bag at `path`, or it was not finished.
-    """
-    return BagReader(path)

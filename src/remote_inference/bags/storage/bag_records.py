@@ -19,6 +19,7 @@ import yaml
 from rosbags.interfaces import Qos, QosTime
 
 from remote_inference.base.errors import UserError
+from remote_inference.base.repeats import Repeats
 
 
 class BagError(UserError):
@@ -91,6 +92,35 @@ class LostMessages:
         if publishers > 1 and topic not in self.uncounted:
             self.uncounted.add(topic)
             del self.before[topic]  # numbers of two that interleave, taken for one's
+
+
+LOSS_CAUSES = {
+    "queue": "the queue is full, the disk is too slow",
+    "before": "they did not reach the recorder",
+}
+
+
+class LossReport:
+    """The lines on losses for the log: of a topic that begins to lose at once, of growth fewer and fewer."""
+
+    def __init__(self) -> None:
+        self._repeats = Repeats()
+        self._told: dict[str, dict[str, int]] = {cause: {} for cause in LOSS_CAUSES}
+
+    def lines(self, losses: Mapping[str, Mapping[str, int]], now_s: float) -> list[str]:
+        """Return the lines that are due at `now_s` [s, monotonic].
+
+        losses: messages lost so far, by cause and topic.
+        """
+        found = []
+        for cause, why in LOSS_CAUSES.items():
+            lost, told = losses[cause], self._told[cause]
+            grown = [f"{count} of {name}" for name, count in lost.items() if count > told.get(name, 0)]
+            topics = " ".join([cause, *sorted(lost)])  # with one more, it is another matter
+            if grown and self._repeats.left_out(topics, now_s) is not None:
+                self._told[cause] = dict(lost)
+                found.append(f"messages lost so far: {', '.join(grown)}: {why}")
+        return found
 
 
 PREFIX = "remote_inference."

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.bags.storage.bag import PACKAGE, BagReader, open_bag
+from remote_inference.bags.storage.bag import PACKAGE, BagReader
 from remote_inference.bags.storage.bag_records import BagError
 from remote_inference.base.contract.action_bounds import JointLimit
 from remote_inference.base.contract.action_kinds import ACTION_KINDS
@@ -112,8 +112,8 @@ class RobotBag:
 def open_robot(
     path: Path, namespace: str | None = None, contract: Contract | None = None
 ) -> Iterator[RobotBag]:
-    """Open a bag for the part of one robot. Arguments and errors are those of RobotBag and `open_bag`."""
-    with open_bag(path) as bag:
+    """Open a bag for the part of one robot. Arguments and errors are those of RobotBag and `BagReader`."""
+    with BagReader(path) as bag:
         yield RobotBag(bag, namespace, contract)
 
 

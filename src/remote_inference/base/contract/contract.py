@@ -15,7 +15,7 @@ from remote_inference.base.contract.action_kinds import Kind
 from remote_inference.base.contract.actions import Actions, Home
 from remote_inference.base.contract.commands.sink import CommandSink, ControllerSwitch
 from remote_inference.base.contract.fields import Name, Rate, require_unique
-from remote_inference.base.contract.image_source import ImageSource
+from remote_inference.base.contract.image_source import ImageSource, check_cameras
 from remote_inference.base.contract.operator_inputs import (
     InstructionInput,
     OperatorInput,
@@ -142,7 +142,7 @@ class Contract(Document):
             )
 
     def _check_topics(self) -> None:
-        require_unique([image.topic for image in self.images.values()], "image topics")
+        check_cameras(self.images)
         self._check_joints()
         types: dict[str, str] = {}
         for where, source in self.state_sources.items():
@@ -184,6 +184,8 @@ class Contract(Document):
         require_unique(self.policy_action_names, "action names after rename")
 
     def _check_operator_inputs(self) -> None:
+        if self.takeover is not None:
+            self.takeover.share(self.actions.names)
         known = self.sensor_types | {sink.topic: sink.type for sink in self.topic_commands}
         commanded = {sink.topic for sink in self.topic_commands}
         for where, source in self.operator_inputs.items():
@@ -199,9 +201,9 @@ class Contract(Document):
 
     @property
     def operator_inputs(self) -> dict[str, OperatorInput]:
-        """The stop inputs, the takeover topic and that of instructions, by their place in the contract."""
+        """The stop inputs, the takeover topics and that of instructions, by their place in the contract."""
         inputs: dict[str, OperatorInput] = {f"stops.{name}": stop for name, stop in self.stops.items()}
-        inputs |= {"takeover": self.takeover} if self.takeover else {}
+        inputs |= self.takeover.by_place if self.takeover else {}
         return inputs | ({"instruction": self.instruction} if self.instruction else {})
 
     @property

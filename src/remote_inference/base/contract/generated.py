@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,11 +28,24 @@ UNKNOWN_STATE_TOPIC = mark(f"the topic of type {JOINT_STATE} that has these join
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """An entry of a section that a person may want. why: it is left out, and the page that tells how."""
+
+    section: str
+    entry: Any
+    why: str
+
+
+@dataclass(frozen=True)
 class GeneratedContract:
-    """The keys of a contract, marks among the values, and what its reader should know, a line each."""
+    """The keys of a contract, marks among the values, and what its reader should know, a line each.
+
+    left_out: what stands in the file as a comment.
+    """
 
     content: dict[str, Any]
     notes: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
     @property
     def marks(self) -> list[str]:
@@ -41,8 +55,18 @@ class GeneratedContract:
     def to_yaml(self) -> str:
         """Return the text of the file."""
         head = ["Generated: fill in each value that begins with FILL_IN, or the contract does not load."]
-        comments = "".join(f"# {_printable(line)}\n" for line in (*head, *self.notes))
-        return comments + dump_yaml(self.content, _Dumper, width=math.inf, allow_unicode=True)
+        return _comment([*head, *self.notes]) + _dump(self.content) + _comment(self._lines_left_out())
+
+    def _lines_left_out(self) -> list[str]:
+        """Return YAML of what is left out, each section once: entries may be moved to the contract's own."""
+        head = ["", "Seen and left out. Move what is needed to the section of this name."]
+        lines = head if self.left_out else []
+        for section in dict.fromkeys(one.section for one in self.left_out):
+            lines += ["", f"{section}:"]
+            for one in self.left_out:
+                if one.section == section:
+                    lines += [f"  {line}" for line in (f"# {one.why}", *_dump(one.entry).splitlines())]
+        return lines
 
 
 class _Dumper(PlainDumper):
@@ -105,6 +129,14 @@ def add_camera(content: dict[str, Any], key: str, colour: str) -> None:
         "colour": colour,
     }
     rename[f"images.{name}"] = key
+
+
+def _dump(content: Any) -> str:
+    return dump_yaml(content, _Dumper, width=math.inf, allow_unicode=True)
+
+
+def _comment(lines: Iterable[str]) -> str:
+    return "".join(f"# {_printable(line)}".rstrip() + "\n" for line in lines)
 
 
 def _printable(text: str) -> str:

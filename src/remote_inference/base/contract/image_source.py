@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from remote_inference.base.contract.fields import Topic
+from remote_inference.base.contract.fields import Topic, require_unique
 from remote_inference.base.documents.document import Document, DocumentError, NameIn, parse_document
 from remote_inference.base.documents.registry import Registry
 
@@ -62,6 +62,27 @@ def find_encoding(image_format: str) -> str | None:
     return next((name for name in IMAGE_ENCODINGS.names if word in IMAGE_ENCODINGS.get(name).formats), None)
 
 
+# What an image may have been before image_transport has compressed it. It makes grey pictures of what it does
+# not know as colour, of Bayer patterns and YUV for example, and ends the format with `bgr8` where it kept it.
+ORIGINS: dict[Colour, tuple[str, ...]] = {
+    "rgb": ("rgb8", "bgr8", "rgba8", "bgra8", "mono8", "rgb16", "bgr16", "8UC3", "8UC4"),
+    "depth": ("16UC1", "mono16"),
+}
+DEPTH_ENCODINGS = ("16UC1", "32FC1", "mono16")  # of images that are no colour
+
+
+def find_wrong_origin(image_format: str, colour: Colour) -> str:
+    """Return what is wrong with what a CompressedImage was made of, for a camera's colour; else nothing.
+
+    image_format: such as "yuv422_yuy2; jpeg compressed mono8". One without a semicolon does not say it.
+    """
+    origin, has_origin, words = (part.strip() for part in image_format.rpartition(";"))
+    keeps_colour = colour == "rgb" and words.endswith("bgr8") and origin not in DEPTH_ENCODINGS
+    if not (has_origin and origin) or keeps_colour or origin.lower() in map(str.lower, ORIGINS[colour]):
+        return ""
+    return f"found {image_format!r}, made of {origin}, expected {colour} made of {', '.join(ORIGINS[colour])}"
+
+
 IMAGE = "sensor_msgs/msg/Image"
 COMPRESSED_IMAGE = "sensor_msgs/msg/CompressedImage"
 
@@ -89,6 +110,15 @@ class ImageSource(Document):
     options: Annotated[
         Mapping[str, Any], Field(description="what the encoding asks for, with keys of its own")
     ] = {}
+    max_skew_s: Annotated[
+        float | None,
+        Field(
+            gt=0.0,
+            le=60.0,
+            description="time between an image and those of the other cameras that have this key; a request "
+            "waits for a set that fits; left out: any [s]",
+        ),
+    ] = None
 
     @model_validator(mode="after")
     def _encoding_fits(self) -> ImageSource:
@@ -127,3 +157,14 @@ class ImageSource(Document):
     def is_encoded_here(self) -> bool:
         """Whether the robot encodes the images: they come as an Image, and do not travel as one."""
         return self.type == IMAGE and self.travels_as != RAW
+
+
+def check_cameras(images: Mapping[str, ImageSource]) -> None:
+    """Refuse two cameras of one topic, and a max_skew_s of one camera alone. Raises ValueError."""
+    require_unique([image.topic for image in images.values()], "image topics")
+    bounded = [name for name, image in images.items() if image.max_skew_s is not None]
+    if len(bounded) == 1:
+        raise ValueError(
+            f"images.{bounded[0]}.max_skew_s: found in this camera alone, expected in each of those that "
+            "belong together; the parameter max_observation_skew_s bounds all sources"
+        )

@@ -4,12 +4,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from remote_inference.base.contract.commands.sink import TAKEOVER_INTERFACES
-from remote_inference.base.contract.fields import MessageType, Positive, Topic
+from remote_inference.base.contract.field_path import parse_field_path
+from remote_inference.base.contract.fields import (
+    FieldPathText,
+    MessageType,
+    Name,
+    Positive,
+    Topic,
+    require_unique,
+)
 from remote_inference.base.documents.document import Document, NameIn
 
 BOOL = "std_msgs/msg/Bool"
@@ -57,8 +66,46 @@ class InstructionInput(Document):
     type: Annotated[Literal["std_msgs/msg/String"], Field(description="message type of the topic")]
 
 
+class TakeoverPart(Document):
+    """A topic on which a person commands some of the actions, as a joystick does those of a base."""
+
+    topic: Topic
+    type: Annotated[MessageType, Field(description="message type of the topic; with `fields` any")]
+    names: Annotated[
+        tuple[Name, ...], Field(description="its actions, by name or in this order, as takeover.type says")
+    ] = ()
+    fields: Annotated[
+        Mapping[FieldPathText, Name],
+        Field(description="in place of names: the action of each field, as `twist.linear.x: base_vx`"),
+    ] = {}
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """The actions that the topic carries."""
+        return self.names or tuple(self.fields.values())
+
+    @property
+    def silent_s(self) -> None:
+        """A joystick that nobody holds says nothing: no silence of this topic alone is a fault."""
+        return
+
+    @model_validator(mode="after")
+    def _consistent(self) -> TakeoverPart:
+        if bool(self.names) == bool(self.fields):
+            found = "both" if self.names else "neither"
+            raise ValueError(f"names, fields: found {found}, expected one of them")
+        if self.names:
+            try:
+                TAKEOVER_INTERFACES.check(self.type)
+            except ValueError as error:
+                raise ValueError(f"type: {error}, or `fields`, for any message type") from None
+        if slices := [text for text in self.fields if parse_field_path(text).slice]:
+            raise ValueError(f"fields: found the slice {slices[0]!r}, expected one field for each action")
+        return self
+
+
 class TakeoverInput(Document):
-    """A topic on which a person commands the robot after `takeover`."""
+    """A topic on which a person commands the robot after `takeover`, and those of other devices beside it."""
 
     topic: Topic
     type: Annotated[
@@ -70,6 +117,33 @@ class TakeoverInput(Document):
         Positive,
         Field(le=LONGEST_SILENCE_S, description="a command is not executed for longer than this [s]"),
     ] = 0.5
+    also: Annotated[
+        tuple[TakeoverPart, ...],
+        Field(
+            description="further topics, of the actions that this one does not carry; one of velocities or "
+            "efforts alone may fall silent: after half of silent_s they are 0"
+        ),
+    ] = ()
+
+    @property
+    def by_place(self) -> dict[str, OperatorInput]:
+        """All topics, by their place in the contract."""
+        also = {f"takeover.also.{place}": part for place, part in enumerate(self.also)}
+        return {"takeover": self, **also}
+
+    def share(self, names: Sequence[str]) -> list[tuple[str, ...]]:
+        """Return the actions of each topic, this one first. names: of all actions, in their order.
+
+        Raises ValueError unless each action is carried by one topic, and each topic carries some.
+        """
+        apart = [name for part in self.also for name in part.actions]
+        require_unique(apart, "takeover.also")
+        if unknown := [name for name in apart if name not in names]:
+            raise ValueError(f"takeover.also: found {', '.join(unknown)}, expected actions")
+        own = tuple(name for name in names if name not in apart)
+        if not own:
+            raise ValueError(f"takeover.also: found every action, expected some that {self.topic} carries")
+        return [own, *(part.actions for part in self.also)]
 
 
-OperatorInput = StopInput | TakeoverInput | InstructionInput
+OperatorInput = StopInput | TakeoverInput | TakeoverPart | InstructionInput

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -174,3 +175,12 @@ def with_sequences(value: Any, make: Callable[[list[Any]], Any]) -> Any:
     if isinstance(value, (list, tuple)):
         return make([with_sequences(item, make) for item in value])
     return value
+
+
+def finite(data: Any) -> Any:
+    """Return a document with None in the place of NaN and infinity, which JSON does not know."""
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, Mapping):
+        return {key: finite(value) for key, value in data.items()}
+    return [finite(item) for item in data] if isinstance(data, (list, tuple)) else data

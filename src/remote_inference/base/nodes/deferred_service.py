@@ -55,7 +55,9 @@ def create_deferred_service(
         return deferred
 
     service = node.create_service(kind, name, handle)
-    send_response = service.send_response
+    # From Lyrical on what executors call is a shell around it (rclpy#1624).
+    sender = "_send_response" if hasattr(service, "_send_response") else "send_response"
+    send_response = getattr(service, sender)
 
     def send_or_log(response: Any, header: Any) -> None:
         try:
@@ -67,5 +69,5 @@ def create_deferred_service(
     def send(deferred: DeferredResponse[Any], header: Any) -> None:
         deferred.bind(lambda response: send_or_log(response, header))
 
-    service.send_response = send  # type: ignore[method-assign, assignment]  # of what `handle` returned
+    setattr(service, sender, send)  # of what `handle` returned
     return service

@@ -31,10 +31,11 @@ from rclpy.time_source import USE_SIM_TIME_NAME
 from rclpy.utilities import get_default_context
 from std_msgs.msg import Empty
 
+from remote_inference.base.nodes.robot_logger import calm
+
 SELF_TEST_S = 2.0  # a message within a process takes a millisecond; on a busy machine, much longer
 SELF_TEST_PERIOD_S = 0.02
 REST_S = 0.1
-WARNING_PERIOD_S = 1.0  # at most one warning of what is skipped of actions in this time
 MAX_WAITING = 1000  # messages of one topic that may wait when one cannot be read
 RCL_PLACE = re.compile(r"\s*,? at /?[\w./-]+\.c:\d+")  # of its own source, which rcl puts in its messages
 
@@ -196,7 +197,7 @@ def skip_errors(node: Node, action: Any, name: str) -> None:
             await execute(taken)
         except Exception as error:
             problem = f"{name}: skipped a message, is there a second server? {error}"
-            node.get_logger().error(problem, throttle_duration_sec=WARNING_PERIOD_S)
+            calm(node).error(problem)
 
     action.execute = execute_or_skip
 
@@ -286,4 +287,4 @@ def _take_all(node: Node, name: str, take: Callable[[], Any]) -> Iterator[tuple[
 
 
 def _log_skipped(node: Node, name: str, error: RCLError) -> None:
-    node.get_logger().error(f"{name}: skipped what cannot be read: {error}")
+    calm(node).error(f"{name}: skipped what cannot be read: {error}")

@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -241,7 +242,9 @@ def observation_from_message(
 
 def request_from_message(message: Observation) -> Request:
     """Return a request's identity. The prefixes, which may be malformed, are not read and stay None."""
-    return Request(**copy_fields(message, _SHARED))
+    request = Request(**copy_fields(message, _SHARED))
+    is_time = 0.0 <= request.capture_skew_s < math.inf  # what else a client says would end the metric's sum
+    return request if is_time else replace(request, capture_skew_s=0.0)
 
 
 def _decode(arrived: Sequence[Mapping[str, ReadyImage]], features: Sequence[ImageFeature]) -> list[_Images]:

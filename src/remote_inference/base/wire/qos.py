@@ -21,6 +21,7 @@ EXECUTED_TOPIC = "remote_inference/executed"
 HEARTBEAT_TOPIC = "remote_inference/heartbeat"
 DECISIONS_TOPIC = "remote_inference/decisions"
 WATCHDOG_TOPIC = "remote_inference/watchdog"
+PREVIEW_TOPIC = "remote_inference/preview"  # and, for each pose, its name after a slash
 # Relative to the node that takes weights.
 WEIGHTS_TOPIC = "weights"
 WEIGHTS_REPLIES_TOPIC = "weights_replies"

@@ -18,6 +18,7 @@ from rclpy.validate_namespace import validate_namespace
 
 from remote_inference.base.contract.image_source import RAW
 from remote_inference.base.exchange import (
+    LOADING,
     ImageFeature,
     SessionKind,
     SessionOffer,
@@ -180,7 +181,12 @@ def status_from_response(response: GetStatus.Response) -> StatusReply:
     """Return what a robot reads in a response to GetStatus."""
     status = response.status
     response_ms = status.response_ms if math.isfinite(status.response_ms) else 0.0
-    return StatusReply(status.accepting, tuple(status.image_features), max(0.0, response_ms) / 1e3)
+    return StatusReply(
+        status.accepting,
+        tuple(status.image_features),
+        max(0.0, response_ms) / 1e3,
+        status.lifecycle_state == LOADING,
+    )
 
 
 def reply_from_response(response: OpenSession.Response) -> SessionReply:

@@ -104,12 +104,13 @@ class EmulatedRobot:
         except ValueError as error:
             raise EmulationError(f"robot.{error}") from None
         longest_s = path.latency_s + path.jitter_s
-        timing = Timing.of(
-            config, self._contract, policy.chunk_size, rtc=policy.supports_rtc, latency_s=longest_s
-        )
+        timing = Timing(config, self._contract.row_fps, policy.chunk_size, longest_s)
         if problem := find_timing_problem(timing):
             raise EmulationError(f"robot: {problem}")
-        config = config.model_copy(update={"autostart": True, "servers": (SERVER,)})
+        # Everything is seen at one instant: no set has to be waited for.
+        config = config.model_copy(
+            update={"autostart": True, "servers": (SERVER,), "max_observation_skew_s": 0.0}
+        )
         self._engine = Engine(self._contract, config, "/robot/remote_inference", "/robot", seed=0)
         self._path = path
         self._random = random.Random(path.seed)

@@ -32,6 +32,7 @@ from remote_inference.learn.environment import (
 
 TOLERANCE = 0.05
 NO_CAMERA = (48, 64, 3)  # px
+NO_UNIT = "no_unit"  # in names of numbers
 
 
 class RecordedEnvironment:
@@ -43,7 +44,7 @@ class RecordedEnvironment:
         tolerance: float = TOLERANCE,
         kind: MotionKind = "position",
     ) -> None:
-        """path: the data set's folder. tolerance: largest mean error of a success, in the actions' units.
+        """path: the data set's folder. tolerance: largest mean error of a success, in each unit of actions.
 
         kind: of the actions, which the data set does not have. Raises EnvError, DatasetError, DocumentError.
         """
@@ -51,6 +52,9 @@ class RecordedEnvironment:
             raise EnvError(f"recording: tolerance: found {tolerance}, expected a number above 0")
         self._data = data = LeRobotDatasetReader(Path(path))
         self._tolerance = tolerance
+        self._by_unit: dict[str, list[int]] = {}  # places of the actions
+        for action, unit in enumerate(data.action_units or ("",) * len(data.action_names)):
+            self._by_unit.setdefault(unit or NO_UNIT, []).append(action)
         self._by_task: dict[str, list[EpisodeEntry]] = {}
         for place in data.episodes:
             self._by_task.setdefault(", ".join(place.tasks), []).append(place)
@@ -100,15 +104,17 @@ class RecordedEnvironment:
         if not self._errors:
             return Metrics(False, {})
         errors = np.array(self._errors)
-        mean = float(errors.mean())
+        values: dict[str, float] = {}
+        means: list[float] = []
+        for unit, places in self._by_unit.items():  # rad and m/s have no mean
+            some, of = errors[:, places], f".{unit}" if len(self._by_unit) > 1 else ""
+            means.append(float(some.mean()))
+            values[f"action_error_mean{of}"] = means[-1]
+            values[f"action_error_rms{of}"] = float(np.sqrt((some**2).mean()))
+            values[f"action_error_max{of}"] = float(some.max())
         by_joint = zip(self.spec.actions.names, errors.mean(axis=0), strict=True)
-        values = {
-            "action_error_mean": mean,
-            "action_error_rms": float(np.sqrt((errors**2).mean())),
-            "action_error_max": float(errors.max()),
-            **{f"action_error.{name}": float(one) for name, one in by_joint},
-        }
-        return Metrics(mean <= self._tolerance, values)
+        values |= {f"action_error.{name}": float(one) for name, one in by_joint}
+        return Metrics(max(means) <= self._tolerance, values)
 
     def render(self) -> RgbImage:
         return next(iter(self._shown.values()), np.zeros(NO_CAMERA, np.uint8))

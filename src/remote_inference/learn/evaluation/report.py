@@ -7,11 +7,13 @@ from __future__ import annotations
 import base64
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from remote_inference.learn.evaluation.blinding import blind
 from remote_inference.learn.evaluation.document import STEPPED, Condition, Evaluation
@@ -26,32 +28,48 @@ from remote_inference.learn.evaluation.statistics import (
     summarise,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 # -- Success by latency as a picture, SVG text: what a policy loses, and how sure that is ----------------
 
 
-_WIDTH_IN, _HEIGHT_IN = 8.0, 3.4
+_WIDTH_IN, _HEIGHT_IN, _ROW_IN, _FOOT_IN = 8.0, 3.4, 0.35, 0.8
 
 
 def draw_success(summaries: Sequence[Summary]) -> str:
-    """Return the success of each policy and task by latency, with its 95 % interval.
+    """Return the success of each policy and task with its 95 % interval, by latency where there is any.
 
     Open marks: the simulator waited; squares: it ran in real time.
     """
     from matplotlib import rc_context  # noqa: PLC0415  takes half a second
     from matplotlib.figure import Figure  # noqa: PLC0415
 
+    tasks = {one.condition.task for one in summaries}
+    grouped: dict[tuple[str, str], list[Summary]] = {}
+    for one in summaries:
+        grouped.setdefault((one.condition.policy, one.condition.task), []).append(one)
+    lines = [
+        (policy if len(tasks) == 1 else f"{policy}, {task}", found)
+        for (policy, task), found in grouped.items()
+    ]
+    has_latency = any(one.condition.has_latency for one in summaries)
+    height_in = _HEIGHT_IN if has_latency else _FOOT_IN + _ROW_IN * len(lines)
+    figure = Figure((_WIDTH_IN, height_in), layout="constrained")
+    (_draw_by_latency if has_latency else _draw_in_rows)(figure.subplots(), lines)
+    text = io.StringIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "evaluation"}):
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    picture = text.getvalue()
+    return picture[picture.index("<svg") :]
+
+
+def _draw_by_latency(axes: Axes, lines: Sequence[tuple[str, Sequence[Summary]]]) -> None:
     from remote_inference.bags.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION  # noqa: PLC0415
 
     colours = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY)
-    figure = Figure((_WIDTH_IN, _HEIGHT_IN), layout="constrained")
-    axes = figure.subplots()
-    lines: dict[tuple[str, str], list[Summary]] = {}
-    for one in summaries:
-        lines.setdefault((one.condition.policy, one.condition.task), []).append(one)
-    tasks = {task for _, task in lines}
-    for number, ((policy, task), found) in enumerate(lines.items()):
+    for number, (label, found) in enumerate(lines):
         colour = colours[number % len(colours)]
-        label = policy if len(tasks) == 1 else f"{policy}, {task}"
         for mode, shape, filling in (
             ("charged", "o-", colour),
             ("real_time", "s--", colour),
@@ -60,36 +78,45 @@ def draw_success(summaries: Sequence[Summary]) -> str:
             some = sorted(
                 (one for one in found if one.condition.mode == mode), key=lambda one: one.condition.latency_ms
             )
-            if not some:
-                continue
-            rates = [100 * one.rate for one in some]
-            below = [100 * max(0.0, one.rate - one.low) for one in some]
-            above = [100 * max(0.0, one.high - one.rate) for one in some]
-            axes.errorbar(
-                [one.condition.latency_ms for one in some],
-                rates,
-                yerr=(below, above),
-                color=colour,
-                capsize=3,
-                label=f"{label}, {mode}",
-                fmt=shape,
-                markerfacecolor=filling,
-            )
+            if some:
+                axes.errorbar(
+                    [one.condition.latency_ms for one in some],
+                    [100 * one.rate for one in some],
+                    yerr=_bars(some),
+                    color=colour,
+                    capsize=3,
+                    label=f"{label}, {mode}",
+                    fmt=shape,
+                    markerfacecolor=filling,
+                )
     axes.set(xlabel="latency [ms]", ylabel="success [%]", ylim=(-4, 104))
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    text = io.StringIO()
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "evaluation"}):
-        figure.savefig(text, format="svg", metadata={"Date": None})
-    picture = text.getvalue()
-    return picture[picture.index("<svg") :]
+
+
+def _draw_in_rows(axes: Axes, lines: Sequence[tuple[str, Sequence[Summary]]]) -> None:
+    """Draw a row for each policy and task: the simulator waited for all of them."""
+    from remote_inference.bags.report.style import BLUE  # noqa: PLC0415
+
+    found = [one for _, some in lines for one in some]
+    places, rates = range(len(found)), [100 * one.rate for one in found]
+    axes.errorbar(rates, places, xerr=_bars(found), color=BLUE, capsize=3, fmt="o", markerfacecolor="none")
+    axes.set_yticks(places, [label for label, _ in lines], parse_math=False)
+    axes.set(xlabel="success [%]", xlim=(-4, 104), ylim=(len(found) - 0.5, -0.5))
+    axes.grid(alpha=0.3, axis="x")
+
+
+def _bars(some: Sequence[Summary]) -> tuple[list[float], list[float]]:
+    """Return how far each interval reaches below and above its rate [%]."""
+    below = [100 * max(0.0, one.rate - one.low) for one in some]
+    return below, [100 * max(0.0, one.high - one.rate) for one in some]
 
 
 REPORT, SUMMARY = "report.html", "task_summary.json"
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 72em; margin: 2em auto; padding: 0 1em; color: #222; }
 h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .25em .8em; text-align: left; border-bottom: 1px solid #ddd; vertical-align: top; }
 th { font-weight: 600; } td.n, th.n { text-align: right; }
 img { max-width: 100%; } figure { margin: 1em 0; } figcaption { color: #555; }
@@ -289,7 +316,7 @@ def _section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], *, 
         return ""
     marks = [' class="n"' if name.startswith("*") else "" for name in head]
     cells = "".join(
-        f"<th{mark}>{escape(name.removeprefix('*'))}</th>" for name, mark in zip(head, marks, strict=True)
+        f"<th{mark}>{_breakable(name.removeprefix('*'))}</th>" for name, mark in zip(head, marks, strict=True)
     )
     body = "".join(
         "<tr>"
@@ -297,7 +324,12 @@ def _section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], *, 
         + "</tr>"
         for row in rows
     )
-    return f"<h2>{title}</h2><table><tr>{cells}</tr>{body}</table>"
+    return f'<h2>{title}</h2><div class="wide"><table><tr>{cells}</tr>{body}</table></div>'
+
+
+def _breakable(name: str) -> str:
+    """Return a name as markup that may break within: those of numbers are long."""
+    return re.sub(r"([_./])", r"\1<wbr>", escape(name))
 
 
 def _spread(one: Spread | None) -> str:

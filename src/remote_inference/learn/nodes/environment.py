@@ -19,6 +19,7 @@ from rclpy.node import Node
 
 from remote_inference.base.contract.contract import load_contract
 from remote_inference.base.nodes.parameters import NodeParameters, declare_parameters
+from remote_inference.base.nodes.robot_logger import calm
 from remote_inference.base.nodes.runtime import StartupError, run_node
 from remote_inference.base.nodes.timers import TimerSchedule
 from remote_inference.learn.environment import EnvError, Moment, action_that_holds
@@ -51,7 +52,6 @@ def read_options(text: str) -> dict[str, Any]:
 
 ADVANCE_PERIOD_S = 0.01  # how often the environment is brought up to the wall clock
 CATCH_UP_S = 1.0  # most that an environment is moved on at a time: a slower one falls behind the wall clock
-SLOW_LOG_PERIOD_S = 10.0
 
 Mode = Literal["real_time", "stepped"]
 
@@ -146,10 +146,8 @@ class EnvironmentNode(Node):
         behind_s = now_s - self._moment.time_s - CATCH_UP_S
         if behind_s > 0 and not self._moment.ended:
             self._begin_s += behind_s
-            self.get_logger().warning(
-                f"{self._spec.name} is slower than the wall clock: {behind_s:.2f} s left out",
-                throttle_duration_sec=SLOW_LOG_PERIOD_S,
-            )
+            text = f"{self._spec.name} is slower than the wall clock: {behind_s:.2f} s left out"
+            calm(self).warning(text)
             now_s -= behind_s
         self._advance(now_s)
 

@@ -18,6 +18,7 @@ from std_msgs.msg import Header
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.image_source import BY_COLOUR, COMPRESSED_IMAGE, RAW, ImageSource
 from remote_inference.base.contract.state_source import JOINT_STATE
+from remote_inference.base.nodes.robot_logger import calm
 from remote_inference.base.wire.arrays import SensorError, WireError, bytes_field, float64_field
 from remote_inference.base.wire.commands import make_sink_reader
 from remote_inference.base.wire.commands.writer import CommandReader
@@ -73,7 +74,7 @@ class SimulatedControllers:
         try:
             values = reader.read(message)
         except SensorError as error:
-            self._node.get_logger().error(f"command ignored: {error}", throttle_duration_sec=1.0)
+            calm(self._node).error(f"command ignored: {error}")
             return
         self._before_command()
         self.targets[places] = values

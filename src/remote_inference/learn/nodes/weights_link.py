@@ -32,6 +32,7 @@ from remote_inference.base.clients.operator_client import deferred_signals
 from remote_inference.base.limits import MAX_NAME_LENGTH, shorten
 from remote_inference.base.nodes.deferred_service import DeferredResponse, create_deferred_service
 from remote_inference.base.nodes.executors import add_node, make_executor, spin_once
+from remote_inference.base.nodes.robot_logger import calm
 from remote_inference.base.nodes.runtime import end_client
 from remote_inference.base.nodes.timers import TimerSchedule
 from remote_inference.base.policy import Policy, PolicyError, ServingMode, UpdatablePolicy
@@ -203,7 +204,7 @@ class RosLink:
         try:
             self._link.put(from_message(message))
         except WireError as error:
-            self._logger.warning(f"weights: {error}")
+            calm(self._node).warning(f"weights: {error}")
 
     def _tend(self) -> None:
         if self._is_open:  # the server ends links that it does not know
@@ -273,7 +274,7 @@ class TrainerLinks:
         try:
             fragment = from_message(message)
         except WireError as error:
-            self._logger.warning(f"weights: {error}")
+            calm(self._node).warning(f"weights: {error}")
             return
         if self._table:
             self._table.put(fragment)

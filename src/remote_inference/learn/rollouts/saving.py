@@ -207,11 +207,13 @@ def _ticks(group: Group, number: int) -> Iterator[OutcomeTick]:
 
 
 def require_new(path: Path) -> None:
-    """Raise SavingError for a path that is taken, or has no folder to lie in."""
+    """Make the folder in which a path lies. Raises SavingError where it cannot, or for one that is taken."""
     if path.exists():
         raise SavingError(f"{path}: exists, expected a new path")
-    if not path.absolute().parent.is_dir():
-        raise SavingError(f"{path.absolute().parent} is no folder, expected one for {path.name}")
+    try:
+        path.absolute().parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SavingError(f"{path.absolute().parent}: {error.strerror}, expected a folder") from error
 
 
 def _state_of(spec: EnvironmentSpec, one: Trajectory) -> list[NDArray[np.float32]]:

@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.base.contract.operator_inputs import StopInput
+from remote_inference.base.contract.action_kinds import ACTION_KINDS
+from remote_inference.base.contract.actions import Actions
+from remote_inference.base.contract.operator_inputs import StopInput, TakeoverInput
 from remote_inference.robot.command import Float64Array
 from remote_inference.robot.step_lock import StepLock
 
@@ -47,6 +49,49 @@ class HumanCommands:
         if newest is None or newest[1] < since_ns or now_ns - newest[1] > self._silent_ns:
             return None
         return newest[0]
+
+
+class TakeoverTopics:
+    """Joins what a person says on several topics to whole commands. One thread calls it."""
+
+    def __init__(self, takeover: TakeoverInput, actions: Actions) -> None:
+        """actions: of the contract."""
+        shares = takeover.share(actions.names)
+        self._places = [[actions.names.index(name) for name in share] for share in shares]
+        # Of a device that says velocities alone, silence means rest: who lets go of a joystick has stopped.
+        # After half of silent_s, lest what is joined grows too old before another device speaks again.
+        self._rests = [all(ACTION_KINDS[actions.kind_of(name)].goes_on for name in share) for share in shares]
+        self._said: list[tuple[Float64Array, int] | None] = [None] * len(shares)
+        self._silent_ns = int(takeover.silent_s * 1e9)
+        self._rests_after_ns = self._silent_ns // 2
+        self._width = len(actions.names)
+
+    def join(self, topic: int, values: Float64Array, now_ns: int) -> tuple[Float64Array, int] | None:
+        """Take the values of one topic; return a command `[action_dim]` and since when it counts [ns].
+
+        That is the oldest time of what it holds. None while a topic that cannot rest has said nothing.
+        now_ns: when the values came, on the monotonic clock.
+        """
+        self._said[topic] = values, now_ns
+        command, since_ns = np.zeros(self._width), now_ns
+        for places, rests, said in zip(self._places, self._rests, self._said, strict=True):
+            if rests and (said is None or now_ns - said[1] > self._rests_after_ns):
+                continue
+            if said is None:
+                return None
+            command[places] = said[0]
+            since_ns = min(since_ns, said[1])
+        return command, since_ns
+
+    def silent(self, now_ns: int) -> list[str]:
+        """Return the places in the contract of the topics that hold a command back, all if none does."""
+        places = ["takeover", *(f"takeover.also.{number}" for number in range(len(self._said) - 1))]
+        silent = [
+            place
+            for place, rests, said in zip(places, self._rests, self._said, strict=True)
+            if not rests and (said is None or now_ns - said[1] > self._silent_ns)
+        ]
+        return silent or places
 
 
 STARTS_WHEN_SAFE = "the node starts when its stop inputs are good"

@@ -24,6 +24,7 @@ from rclpy.time import Time
 from remote_inference.base.contract.commands.sink import CommandSink
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.limits import MAX_OBSERVATION_STEPS
+from remote_inference.base.nodes.robot_logger import calm
 from remote_inference.base.nodes.runtime import StartupError
 from remote_inference.base.nodes.timers import TimerSchedule
 from remote_inference.base.wire.arrays import WireError
@@ -128,7 +129,7 @@ class Heart:
 
     def __init__(self, node: Node, beats: Heartbeat, pause: Callable[[str], None]) -> None:
         """pause: pauses the robot at once, on the thread that calls it, and says the cause."""
-        self._logger = node.get_logger()
+        self._calm = calm(node)
         self._beats = beats
         self._pause = pause
         self._instance = random.getrandbits(64)
@@ -184,7 +185,7 @@ class Heart:
         try:
             must_pause = self._beats.hear_watchdog(message.instance, message.state, message.trips)
         except ValueError as error:
-            self._logger.error(f"{WATCHDOG_TOPIC}: {error}; ignored", throttle_duration_sec=1.0)
+            self._calm.error(f"{WATCHDOG_TOPIC}: {error}; ignored")
             return
         if must_pause:
             # One that is armed again by now says why that is.
@@ -193,7 +194,6 @@ class Heart:
 
 
 EXECUTED_BUFFER = 1_000  # ticks that may wait to be published
-WARNING_PERIOD_S = 1.0  # between two warnings of ticks that stand still
 TRIES = 3  # to decide and send a hold before it leaves late
 STALENESS_PERIOD_S = 0.02  # of the executor's updates: well below EXECUTOR_STALE_NS
 CONTROLLERS_PERIOD_S = 0.1  # between two looks whether a controller or its manager is to be asked
@@ -222,7 +222,7 @@ class Actuation:
         a controller makes of its commands otherwise than the contract means, "" when none does any more.
         Raises StartupError for commands that the contract's message types do not have.
         """
-        self._logger = node.get_logger()
+        self._calm = calm(node)
         self._clock_of_stamps = node.get_clock()
         self._contract = contract
         self._engine = engine
@@ -315,7 +315,7 @@ class Actuation:
         for message in self._executed.take():
             self._executed_publisher.publish(message)
         if news := self._executed.take_news():
-            self._logger.warning(news)
+            self._calm.warning(news)
 
     # -- control thread ------------------------------------------------------------------------------------
 
@@ -360,8 +360,11 @@ class Actuation:
             raise failure
         self.heart.check_silence(time.monotonic_ns())  # the tick may have stood still without a command
         self.heart.beat(now_ns, index, commanding=commands or (tick.in_force and not tick.shadow))
-        episode_id, names = self._engine.episode.id, self._contract.actions.names
-        self._executed.append(partial(executed_message, tick, index, stamp_ns, episode_id, names))
+        episode_id, left = self._engine.episode.id, len(self._engine.queue)
+        names = self._contract.actions.names
+        self._executed.append(
+            partial(executed_message, tick, index, stamp_ns, episode_id, names, queue_length=left)
+        )
         return True
 
     def _write(self, tick: Tick, stamp_ns: int) -> tuple[list[tuple[Publisher, Any]], Exception | None]:
@@ -388,10 +391,8 @@ class Actuation:
         self.heart.check_silence(now_ns)
         is_hold = tick.source is CommandSource.HOLD
         self._engine.take_back_command(not is_hold)
-        self._logger.warning(
-            f"control tick {index} stood still for {stood_ns / 1e9:.2f} s: its command was not sent",
-            throttle_duration_sec=WARNING_PERIOD_S,
-        )
+        text = f"control tick {index} stood still for {stood_ns / 1e9:.2f} s: its command was not sent"
+        self._calm.warning(text, subject=f"stood still {stood_ns // 50_000_000}")  # a longer time is news
         if not is_hold:
             self.heart.withhold(now_ns, index)
         return not is_hold

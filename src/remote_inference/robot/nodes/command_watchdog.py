@@ -38,7 +38,7 @@ from remote_inference.base.contract.controller_stop import (
 from remote_inference.base.nodes.diagnostics import make_status
 from remote_inference.base.nodes.executors import as_task, rest
 from remote_inference.base.nodes.parameters import NodeParameters, declare_parameters
-from remote_inference.base.nodes.robot_logger import RobotNode
+from remote_inference.base.nodes.robot_logger import RobotNode, calm
 from remote_inference.base.nodes.runtime import StartupError, run_node, spin
 from remote_inference.base.nodes.timers import TimerSchedule
 from remote_inference.base.paths import how_to_install
@@ -221,7 +221,7 @@ class CommandWatchdog(RobotNode):
         try:
             self._watchdog.receive(beat.instance, beat.phase, beat.deadline_s, time.monotonic_ns())
         except ValueError as error:
-            self.get_logger().error(f"{HEARTBEAT_TOPIC}: {error}; ignored", throttle_duration_sec=1.0)
+            calm(self).error(f"{HEARTBEAT_TOPIC}: {error}; ignored")
         self._act()
 
     def _check(self) -> None:

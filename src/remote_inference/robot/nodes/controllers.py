@@ -194,8 +194,8 @@ class ManagerWatch:
     need not be installed: then nothing is known of any controller.
     """
 
-    def __init__(self, node: Node, contract: Contract, namespace: str) -> None:
-        """namespace: the robot's."""
+    def __init__(self, node: Node, contract: Contract | None, namespace: str) -> None:
+        """namespace: the robot's. contract: it may name the manager; None: none is known yet."""
         self._node = node
         self._namespace = namespace
         self._managers: dict[str, _Manager] = {}  # by full name
@@ -204,7 +204,7 @@ class ManagerWatch:
             self._kind = import_module(f"{PACKAGE}.srv").ListControllers
         except ImportError:
             self._kind = None
-        switch = contract.watchdog_switch
+        switch = contract.watchdog_switch if contract is not None else None
         self._is_found = switch is None and self._kind is not None  # in the graph; else the contract names it
         if switch is not None:
             self._add(in_namespace(namespace, switch.controller_manager))

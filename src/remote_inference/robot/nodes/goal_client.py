@@ -23,6 +23,7 @@ from rclpy.task import Future
 from remote_inference.base.contract.commands.sink import CommandSink
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.nodes.executors import as_task, skip_errors
+from remote_inference.base.nodes.robot_logger import calm
 from remote_inference.base.nodes.timers import TimerSchedule
 from remote_inference.base.wire.commands.writer import CommandWriter
 from remote_inference.base.wire.message_types import action_class
@@ -57,7 +58,7 @@ class GoalClient:
         self._commands_since_ns = commands_since_ns
         self.name = sink.destination
         self.gate = GoalGate(sink, contract)
-        self._logger = node.get_logger()
+        self._calm = calm(node)
         self._clock = node.get_clock()
         self._writer = writer
         self._client: Any = ActionClient(node, action_class(sink.type), sink.destination)
@@ -119,4 +120,4 @@ class GoalClient:
 
     def _log_news(self) -> None:
         for news in self.gate.take_news():
-            self._logger.warning(f"{self.name}: {news}")
+            self._calm.warning(f"{self.name}: {news}")

@@ -16,9 +16,11 @@ from remote_inference.base.contract.commands.controller_facts import is_controll
 from remote_inference.base.contract.commands.sink import CommandSink
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.nodes.graph import UNKNOWN_NODE, find_other_type, full_name, identify_endpoints
+from remote_inference.base.repeats import Repeats
 from remote_inference.base.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC, SENSOR_QOS
 from remote_inference.robot.engine import Engine
 from remote_inference.robot.lost_publishers import LostPublishers
+from remote_inference.robot.motion.command_mode import TakeoverTopics
 from remote_inference.robot.nodes.controllers import check_command_qos
 from remote_inference.robot.nodes.operator import input_qos
 from remote_inference.robot.safety.effects import Effect
@@ -27,18 +29,17 @@ from remote_inference.robot.safety.effects import Effect
 
 
 PATIENCE_S = 2.0  # discovery takes a moment, and so does a driver
-REPEAT_S = 10.0  # between two warnings of one cause
 
 
 class TopicWatch:
-    """Warns of each cause, repeats it every REPEAT_S, and logs when the cause is gone. For one thread."""
+    """Warns of each cause, fewer and fewer times, and logs when one that it told is gone. For one thread."""
 
     def __init__(self, node: Node, contract: Contract) -> None:
         self._node = node
         self._logger = node.get_logger()
         self._contract = contract
         self._since_s: dict[str, float] = {}  # when a topic was first found silent or without subscriber
-        self._warned: dict[str, tuple[str, float]] = {}  # cause and time of the last warning by topic
+        self._told: dict[str, Repeats] = {}  # causes by topic, since it was well
 
     def check_sensors(
         self, delivering: Collection[str], wanted: Collection[str], lacks: Mapping[str, str]
@@ -62,8 +63,8 @@ class TopicWatch:
         """Warn of the contract's stop inputs and takeover that are missed: by place, with what follows."""
         for place, source in self._contract.operator_inputs.items():
             subject = f"{place}: {source.topic}"
-            if place in missing:
-                why = partial(self._why_silent, source.topic, source.type, input_qos(source), missing[place])
+            if follows := missing.get(place):
+                why = partial(self._why_silent, source.topic, source.type, input_qos(source), follows)
                 self._persist(subject, why)
             else:
                 self._end(subject, "delivers now")
@@ -83,20 +84,21 @@ class TopicWatch:
                 self._persist(name, partial(self._why_unsubscribed, sink, absent.get(name, "")))
             else:
                 self._since_s.pop(name, None)
+                if name in self._told:  # it is news to who resumes the robot
+                    self._told[name] = Repeats()
 
     def _persist(self, topic: str, find_cause: Callable[[], str]) -> None:
         now_s = time.monotonic()
         if now_s - self._since_s.setdefault(topic, now_s) < PATIENCE_S:
             return
         cause = find_cause()
-        before, warned_s = self._warned.get(topic, ("", 0.0))
-        if cause != before or now_s - warned_s >= REPEAT_S:
-            self._warned[topic] = cause, now_s
+        told = self._told.setdefault(topic, Repeats())
+        if told.left_out(cause, now_s) is not None:  # that it was so all the time needs no number
             self._logger.warning(f"{topic}: {cause}")
 
     def _end(self, topic: str, news: str) -> None:
         self._since_s.pop(topic, None)
-        if self._warned.pop(topic, None):
+        if self._told.pop(topic, None):
             self._logger.info(f"{topic}: {news}")
 
     def _why_silent(self, topic: str, kind: str, qos: QoSProfile, consequence: str) -> str:
@@ -146,10 +148,21 @@ def find_mismatch(
 class GraphWatch:
     """Reports servers and duplicate nodes to the engine, logs what is missing. For the worker's thread."""
 
-    def __init__(self, node: Node, contract: Contract, engine: Engine, max_offline_s: float) -> None:
-        """max_offline_s: after which `lost_publishers` finds a node behind a dead link."""
+    def __init__(
+        self,
+        node: Node,
+        contract: Contract,
+        engine: Engine,
+        person: TakeoverTopics | None,
+        max_offline_s: float,
+    ) -> None:
+        """person: what has come of takeover topics.
+
+        max_offline_s: after which `lost_publishers` finds a node behind a dead link.
+        """
         self._node = node
         self._engine = engine
+        self._person = person
         self._topics = TopicWatch(node, contract)
         self.lost_publishers = LostPublishers(int(max_offline_s * 1e9))
         self._is_resume_explained = False
@@ -230,8 +243,9 @@ class GraphWatch:
             f"stops.{name}": "the robot does not resume before it is heard"
             for name in engine.stops.never_received
         }
-        if engine.misses_person(time.monotonic_ns()):
-            missing["takeover"] = "the fallback runs"
+        now_ns = time.monotonic_ns()
+        if self._person is not None and engine.misses_person(now_ns):
+            missing |= dict.fromkeys(self._person.silent(now_ns), "the fallback runs")
         return missing
 
     def _explain_resume(self) -> None:

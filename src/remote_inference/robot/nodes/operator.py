@@ -24,13 +24,16 @@ from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.operator_inputs import InstructionInput, OperatorInput, StopInput
 from remote_inference.base.limits import MAX_TASK_LENGTH, find_length_problem
 from remote_inference.base.nodes.deferred_service import DeferredResponse, create_deferred_service
+from remote_inference.base.nodes.robot_logger import calm
 from remote_inference.base.nodes.runtime import StartupError
 from remote_inference.base.nodes.timers import TimerSchedule
 from remote_inference.base.wire.arrays import SensorError, WireError
-from remote_inference.base.wire.commands import make_command_reader
+from remote_inference.base.wire.commands import make_takeover_readers
+from remote_inference.base.wire.commands.writer import CommandReader
 from remote_inference.base.wire.message_types import message_class
 from remote_inference.base.wire.qos import LATCHED_QOS, SENSOR_QOS, STOP_QOS
 from remote_inference.robot.engine import Engine
+from remote_inference.robot.motion.command_mode import TakeoverTopics
 from remote_inference.robot.safety.effects import Effect, ResetEnded
 from remote_inference.robot.safety.fault_injection import Fault, FaultInjection, parse_fault
 from remote_inference.srv import InjectFault, StartEpisode
@@ -280,7 +283,6 @@ class InjectedFaults(FaultInjection):
 # -- Stop inputs, takeover and instructions: callbacks deposit, for the next tick or request -------------
 
 QUIET = SubscriptionEventCallbacks(use_default_callbacks=False)
-WARNING_PERIOD_S = 1.0  # at most one warning of commands that do not fit in this time
 
 
 def input_qos(source: OperatorInput) -> QoSProfile:
@@ -310,16 +312,20 @@ class OperatorTopics:
         self._engine = engine
         self._notify = notify
         self._submit = submit
-        self._instruction = ""  # the newest, for the worker
-        self._instruction_waits = False
-        self._logger = node.get_logger()
+        self._instruction, self._instruction_waits = "", False  # the newest, for the worker
+        self.person: TakeoverTopics | None = None
+        self._calm = calm(node)
         for name, source in contract.stops.items():
             self._listen_to_stop(node, name, source)
         if contract.takeover is not None:
-            self._reader = make_command_reader(contract.takeover, contract)
-            node.create_subscription(
-                self._reader.message_type, contract.takeover.topic, self._take_command, SENSOR_QOS
-            )
+            self.person = TakeoverTopics(contract.takeover, contract.actions)
+            try:
+                readers = make_takeover_readers(contract.takeover, contract)
+            except WireError as error:
+                raise StartupError(f"contract: {error}") from error
+            for place, reader in enumerate(readers):
+                take = partial(self._take_command, place, reader)
+                node.create_subscription(reader.message_type, reader.topic, take, SENSOR_QOS)
         if contract.instruction is not None:
             topic, qos = contract.instruction.topic, input_qos(contract.instruction)
             self._listen(node, String, topic, self._take_instruction, qos)
@@ -365,22 +371,21 @@ class OperatorTopics:
         if self._engine.stops.latched:
             self._notify()
 
-    def _take_command(self, message: Any) -> None:
+    def _take_command(self, topic: int, reader: CommandReader, message: Any) -> None:
         try:
-            action = self._reader.read(message)
+            values = reader.read(message)
         except SensorError as error:
-            problem = f"takeover: command dropped: {error}"
-            self._logger.warning(problem, throttle_duration_sec=WARNING_PERIOD_S)
+            self._calm.warning(f"takeover: command dropped: {error}")
             return
         # It may have waited since then, and the person has let go: what waited is not new.
-        self._engine.hear_person(action, self._heard_ns())
+        if self.person and (said := self.person.join(topic, values, self._heard_ns())):
+            self._engine.hear_person(*said)
 
     def _take_instruction(self, message: String) -> None:
         text = message.data.strip()
         problem = find_length_problem("instruction", text, MAX_TASK_LENGTH) if text else "instruction: empty"
         if problem:
-            problem = f"{problem}; the task stays"
-            self._logger.warning(problem, throttle_duration_sec=WARNING_PERIOD_S)
+            self._calm.warning(f"{problem}; the task stays")
             return
         if not self._instruction_waits and text == self._engine.episode.task:
             return  # said again

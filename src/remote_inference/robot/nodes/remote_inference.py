@@ -26,7 +26,7 @@ from remote_inference.base.contract.contract import find_name_clash, load_contra
 from remote_inference.base.nodes.diagnostics import Diagnostics
 from remote_inference.base.nodes.executors import rest, spin_once
 from remote_inference.base.nodes.parameters import NodeParameters, declare_parameters
-from remote_inference.base.nodes.robot_logger import RobotNode
+from remote_inference.base.nodes.robot_logger import RobotNode, calm
 from remote_inference.base.nodes.runtime import EXIT_NO_MIDDLEWARE, StartupError, run_node
 from remote_inference.base.nodes.timers import TimerSchedule
 from remote_inference.base.tags import parse_tags
@@ -46,6 +46,7 @@ from remote_inference.robot.journal import Begin, JournalledEngine
 from remote_inference.robot.nodes.actuation import Actuation
 from remote_inference.robot.nodes.graph_watch import GraphWatch
 from remote_inference.robot.nodes.operator import InjectedFaults, OperatorServices, OperatorTopics, Work
+from remote_inference.robot.nodes.preview import PlanPreview
 from remote_inference.robot.nodes.sensor_hub import SensorHub, Snapshot
 from remote_inference.robot.nodes.server_client import ServerClient
 from remote_inference.robot.nodes.task_action import TaskAction
@@ -71,7 +72,6 @@ from remote_inference.robot.step_lock import Inbox
 WORKER_PERIOD_S = 0.02  # longest time until the worker looks at the clock again
 PRESENCE_PERIOD_S = 0.1
 STATE_PERIOD_S = 0.5
-WARNING_PERIOD_S = 1.0  # at most one warning of a kind in this time
 CLOSE_TIMEOUT_S = 1.0
 ACKNOWLEDGE_TIMEOUT_S = 0.5  # of the last message of a topic
 # The same where a queue holds several: Fast DDS asks their readers only every three seconds what they lack.
@@ -126,6 +126,8 @@ class RemoteInference(RobotNode):
         self._observation_publisher = self.create_publisher(Observation, OBSERVATION_TOPIC, EXCHANGE_QOS)
         self._state_publisher = self.create_publisher(ClientState, STATE_TOPIC, LATCHED_QOS)
         self._decisions = DecisionLog(self, self._engine.journal)
+        shows = self._config.preview
+        self._preview = PlanPreview(self, self._contract, self._engine.queue) if shows else None
         self._diagnostics = Diagnostics(self, "policy control")
         self._sensors = SensorHub(self, self._contract, self._wake.set)
         self._actuation = Actuation(
@@ -142,11 +144,11 @@ class RemoteInference(RobotNode):
         timeout_s = self._config.service_timeout_s
         self._servers = ServerClient(self, self._engine, self._config.servers, timeout_s, self._submit)
         self.schedule.every(timeout_s, self._servers.cancel_overdue)
-        self._graph = GraphWatch(self, self._contract, self._engine, self._config.max_offline_s)
         actuation, engine = self._actuation, self._engine
-        OperatorTopics(
+        inputs = OperatorTopics(
             self, self._contract, engine, self._wake.set, self._operate, heard_ns=lambda: actuation.heard_ns
         )
+        self._graph = GraphWatch(self, self._contract, engine, inputs.person, self._config.max_offline_s)
         self._operator = OperatorServices(self, self.schedule, engine, self._operate)
         self._task = TaskAction(self, self.schedule, engine, self._operate, lambda: actuation.unfed_ticks)
         allowed = self._config.allow_fault_injection
@@ -222,6 +224,8 @@ class RemoteInference(RobotNode):
                     self._update_graph()
                 self._actuation.publish_executed()
                 self._decisions.publish()
+                if self._preview is not None:
+                    self._preview.publish()
                 if now_s >= next_state_s:
                     next_state_s = now_s + STATE_PERIOD_S
                     self._report_state()
@@ -252,7 +256,7 @@ class RemoteInference(RobotNode):
         if dropped := self._inbox.take_dropped():
             self._carry_out(self._engine.take_dropped_chunks(dropped))
             problem = f"{CHUNK_TOPIC}: {dropped} messages dropped unread, more came than the worker can take"
-            self.get_logger().warning(problem, throttle_duration_sec=WARNING_PERIOD_S)
+            calm(self).warning(problem)
 
     def _update_graph(self) -> None:
         self._actuation.controllers.update()
@@ -261,7 +265,9 @@ class RemoteInference(RobotNode):
         self._carry_out(self._graph.update(delivering, lacks, unsubscribed, absent))
 
     def _update_sensors(self) -> None:
-        seen = (self._sensors.snapshot(), self._actuation.take_samples())
+        keep = self._engine.cycle.sets.are_used
+        snapshot, ticks = self._sensors.snapshot(), self._actuation.take_samples()
+        seen = (snapshot, self._sensors.with_looks(ticks, keep=keep))
         samples: list[TickSample] = []
         for snapshot, taken in self._faults.pass_on(Target.SENSORS, seen, time.monotonic_ns()):
             self._sent_snapshot = snapshot
@@ -280,13 +286,13 @@ class RemoteInference(RobotNode):
             self._sensors.prepare_images(steps, self._engine.image_features)
 
     def _measure(self, sample: TickSample) -> TickSample:
-        """Return a control tick's sample with where the robot was measured by then."""
+        """Return a sample with where the robot was measured by then."""
         measured = self._sensors.measured_positions(sample.content)
         return replace(sample, measured=measured, stamps=self._sensors.measured_stamps(sample.content))
 
     def _steps_of(self, samples: Sequence[TickSample]) -> list[Snapshot]:
-        """Return what the samples of control ticks hold, or without samples what was seen last."""
-        return [sample.content for sample in samples] or [self._sent_snapshot]
+        """Return what samples hold, or without samples what was seen last."""
+        return [*map(Snapshot.of, samples)] or [self._sent_snapshot]
 
     def _release_injected(self) -> None:
         """End an injected fault whose time is over, and pass on the messages that are late enough."""
@@ -359,10 +365,10 @@ class RemoteInference(RobotNode):
             case StopLatched(cause):
                 self.get_logger().error(f"stopped by {cause}; clear_stop, then resume let it move again")
                 self._report_state()
-            case Warn(text):
-                self.get_logger().warning(text)
-            case Inform(text):
-                self.get_logger().info(text)
+            case Warn(text, repeats):
+                (calm(self) if repeats else self.get_logger()).warning(text)
+            case Inform(text, repeats):
+                (calm(self) if repeats else self.get_logger()).info(text)
             case Stop(cause):
                 self.get_logger().fatal(f"stopped: {cause}")
 
@@ -376,7 +382,7 @@ class RemoteInference(RobotNode):
             ]
         except SensorError as error:
             problem = f"request {effect.request.seq_id} not sent: {error}"
-            self.get_logger().warning(problem, throttle_duration_sec=WARNING_PERIOD_S)
+            calm(self).warning(problem)
             self._engine.take_back_request()
             return
         stamp = self.get_clock().now().to_msg()

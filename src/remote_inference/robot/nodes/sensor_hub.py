@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from sensor_msgs.msg import JointState
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.image_source import ImageSource
 from remote_inference.base.exchange import ImageFeature
+from remote_inference.base.nodes.robot_logger import calm
 from remote_inference.base.nodes.runtime import StartupError
 from remote_inference.base.wire.arrays import SensorError, WireError
 from remote_inference.base.wire.message_types import message_class
@@ -33,17 +35,26 @@ from remote_inference.base.wire.sensors.state_readers import (
     make_state_reader,
     make_state_readers,
 )
+from remote_inference.robot.queue.observation_history import TickSample
 
-WARNING_PERIOD_S = 5.0  # at most one warning of joints that cannot be read in this time
 ENCODING_TIMEOUT_S = 1.0
+MOST_LOOKS = 512  # that wait for the worker
+LOOK_GAP_NS = 2_000_000  # between two of a topic: joints of 1 kHz would cost the worker a quarter of a core
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The newest messages of one instant and the monotonic times of their content [ns], by topic."""
+    """The newest messages of an instant, or those of a set, and the monotonic times of their content [ns]."""
 
     messages: Mapping[str, Any]
     arrivals: Mapping[str, int]
+
+    @classmethod
+    def of(cls, sample: TickSample) -> Snapshot:
+        """Return what a sample holds: a snapshot, or by topic the one that had the message of a set."""
+        if isinstance(sample.content, Snapshot):
+            return sample.content
+        return cls({topic: seen.messages[topic] for topic, seen in sample.content.items()}, sample.arrivals)
 
 
 class _Camera:
@@ -93,10 +104,13 @@ class SensorHub:
 
         Raises StartupError for a message type that is not installed, or fields that it does not have.
         """
-        self._logger = node.get_logger()
+        self._calm = calm(node)
         self._contract = contract
         self._notify = notify
         self._newest: dict[str, tuple[Any, int]] = {}
+        self._looks: deque[TickSample] = deque(maxlen=MOST_LOOKS)
+        self._keeps_looks = False
+        self._looked_ns: dict[str, int] = {}  # the newest content of each topic that is in them
         self._lacks: dict[str, str] = {}  # in words, by topic whose messages lack joints
         try:
             sources, images = contract.state_sources, contract.images
@@ -136,18 +150,33 @@ class SensorHub:
         """Keep a message with the time of its content, unless it repeats the last one."""
         content_ns = self._clocks[topic].content_ns(self._stamps[topic](message), time.monotonic_ns())
         if content_ns is not None:
-            self._newest[topic] = (message, content_ns)
-            self._notify()
+            self._keep(topic, (message, content_ns))
 
     def _deposit_joints(self, topic: str, message: JointState) -> None:
         """Keep what is known of a topic's joints with this message: several drivers may share the topic."""
         drivers = self._drivers[topic]
         known = drivers.take(message, time.monotonic_ns())
         if known is not None:
-            self._newest[topic] = known
-            self._notify()
+            self._keep(topic, known)
         elif drivers.missing:
             self._lacks[topic] = drivers.describe_missing()
+
+    def _keep(self, topic: str, content: tuple[Any, int]) -> None:
+        self._newest[topic] = content
+        if self._keeps_looks and content[1] - self._looked_ns.get(topic, 0) >= LOOK_GAP_NS:
+            self._looked_ns[topic] = content[1]
+            seen = self.snapshot()
+            self._looks.append(TickSample(seen, seen.arrivals))
+        self._notify()
+
+    def with_looks(self, ticks: list[TickSample], *, keep: bool) -> list[TickSample]:
+        """Return samples of control ticks and, in turn, what was newest at each arrival since the last call.
+
+        keep: whether the next call is to have the latter. Only those have no `tick_ns`.
+        """
+        self._keeps_looks = keep
+        looks = [self._looks.popleft() for _ in range(len(self._looks))]
+        return sorted([*looks, *ticks], key=_progress_ns) if looks else ticks
 
     @property
     def lacks(self) -> Mapping[str, str]:
@@ -198,7 +227,7 @@ class SensorHub:
             positions[self._measured] = _read(self._measuring, snapshot)[self._places]
         except SensorError as error:
             problem = f"where the robot is cannot be read, so it counts as silent: {error}"
-            self._logger.warning(problem, throttle_duration_sec=WARNING_PERIOD_S)
+            self._calm.warning(problem)
             return None
         return positions
 
@@ -217,6 +246,11 @@ class SensorHub:
             replace(feature, height=height, width=width)
             for feature, (height, width) in zip(features, sizes, strict=True)
         )
+
+
+def _progress_ns(sample: TickSample) -> int:
+    """Return what grows with each arrival: that of a driver which lags moves no newest time."""
+    return sum(sample.arrivals.values())
 
 
 def _read(readers: Sequence[tuple[str, StateReader]], snapshot: Snapshot) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.task import Future
 
-from remote_inference.base.exchange import SessionOffer
+from remote_inference.base.exchange import LOADING, SessionOffer
 from remote_inference.base.nodes.executors import as_task
 from remote_inference.base.wire.qos import LATCHED_QOS
 from remote_inference.base.wire.sensors.content_time import stamp_ns
@@ -124,7 +124,12 @@ class ServerClient:
         sessions = tuple(status.sessions)
         self._submit(
             lambda: self._engine.take_server_status(
-                server, status.instance_id, sessions, time.monotonic_ns(), accepting=status.accepting
+                server,
+                status.instance_id,
+                sessions,
+                time.monotonic_ns(),
+                accepting=status.accepting,
+                loading=status.lifecycle_state == LOADING,
             )
         )
 

@@ -31,13 +31,7 @@ from remote_inference.robot.engine import Engine
 from remote_inference.robot.nodes.operator import Submit
 from remote_inference.robot.safety.effects import Effect
 from remote_inference.robot.safety.state_machine import Event
-from remote_inference.robot.task_run import (
-    Outcome,
-    RobotView,
-    TaskRun,
-    Termination,
-    find_duration_problem,
-)
+from remote_inference.robot.task_run import Outcome, RobotView, TaskRun, Termination, find_duration_problem
 
 UPDATE_PERIOD_S = 0.05
 FEEDBACK_PERIOD_S = 0.5

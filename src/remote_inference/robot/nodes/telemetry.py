@@ -59,11 +59,12 @@ class ExecutedBacklog:
 
 
 def executed_message(
-    tick: Tick, index: int, stamp_ns: int, episode_id: int, joint_names: Sequence[str]
+    tick: Tick, index: int, stamp_ns: int, episode_id: int, joint_names: Sequence[str], *, queue_length: int
 ) -> ExecutedAction:
     """Return one tick as a message. Without a source chunk, the age is NaN and the ids are empty.
 
-    stamp_ns: of the node's clock. episode_id: of a tick without a source chunk.
+    stamp_ns: of the node's clock. episode_id: of a tick without a source chunk. queue_length: actions that
+    are left after it.
     """
     message = ExecutedAction(
         header=Header(stamp=Time(nanoseconds=stamp_ns).to_msg()),
@@ -74,6 +75,7 @@ def executed_message(
         action_age_s=tick.age_s,
         interventions=list(tick.interventions),
         shadow=tick.shadow,
+        queue_length=queue_length,
     )
     if tick.command is not None:
         message.action = float64_field(tick.command)
@@ -99,7 +101,7 @@ def state_message(engine: Engine, joint_names: Sequence[str], stamp: Time, now_n
         header=Header(stamp=stamp.to_msg()),
         state=int(engine.machine.state),
         state_name=engine.machine.state.name,
-        cause=engine.machine.cause,
+        cause=engine.cause,
         paused=engine.paused,
         pause_cause=engine.pause_cause,
         server=engine.handshake.server if session else "",
@@ -115,11 +117,15 @@ def state_message(engine: Engine, joint_names: Sequence[str], stamp: Time, now_n
         delay_steps=engine.cycle.delay_steps,
         stale_sources=list(engine.cycle.stale_sources),
         **asdict(engine.counters),
+        **asdict(latency.newest),
         guard_names=list(guard_counts),
         guard_counts=array("Q", guard_counts.values()),
         stop=engine.stops.latched,
         taken_over=engine.taken_over,
         shadow=engine.playback.shadow is not None,
+        capture_skew_ms=engine.cycle.capture_skew_s * 1e3,
+        sets_refused=engine.cycle.sets.refused,
+        apart=engine.cycle.sets.find_problem(now_ns),
     )
     if (shadow := engine.playback.shadow) is not None and (error := shadow.error).ticks:
         state.shadow_ticks = error.ticks
@@ -222,6 +228,7 @@ def robot_diagnostic(
     if state.state == ClientState.RECONNECTING and state.queue_length:
         level = DiagnosticStatus.WARN
     remarks = [f"waits for {', '.join(state.stale_sources)}"] if state.stale_sources else []
+    remarks += [f"no set fits: {state.apart}"] if state.apart else []
     remarks += [f"not believed: {state.implausible}"] if state.implausible else []
     if remarks := [*remarks, *absent]:
         level, message = max(level, DiagnosticStatus.WARN), "; ".join([message, *remarks])
@@ -246,6 +253,8 @@ def robot_diagnostic(
         "latency_p95_ms": show_milliseconds(state.latency_p95_ms),
         "playback_left_s": f"{state.playback_left_s:.2f}",
         "stale_sources": ", ".join(state.stale_sources),
+        "capture_skew_ms": show_milliseconds(state.capture_skew_ms),
+        **_show(state, "sets_refused", "apart"),
         **_show(state, "implausible", "requests", "request_timeouts", "chunks_rejected", "reconnects"),
         **_show(state, "control_ticks", "late_ticks"),
         **{f"guard_{name}": str(count) for name, count in guard_counts},

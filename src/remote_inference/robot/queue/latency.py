@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from dataclasses import dataclass
 from itertools import islice
 
 WINDOW = 100  # cycles
@@ -35,6 +36,27 @@ def patience_s(typical_s: float, expected_s: float, playback_left_s: float) -> f
     return expected_s if playback_left_s <= PATIENCE * expected_s else PATIENCE * expected_s
 
 
+@dataclass(frozen=True)
+class LatencyParts:
+    """What the newest merged chunk took from its request to its arrival [ms]; NaN before the first.
+
+    transport_ms: what is left of the cycle: the network both ways, and requests that a newer one replaced.
+    """
+
+    queue_wait_ms: float = math.nan
+    inference_ms: float = math.nan
+    transport_ms: float = math.nan
+
+    @classmethod
+    def of(cls, cycle_s: float, queue_wait_ms: float, inference_ms: float) -> LatencyParts:
+        """Return the parts of a cycle. The server says its own two, and is believed within the whole."""
+        left_ms = 1e3 * cycle_s
+        wait_ms = min(max(queue_wait_ms, 0.0), left_ms)
+        left_ms -= wait_ms
+        computed_ms = min(max(inference_ms, 0.0), left_ms)
+        return cls(wait_ms, computed_ms, left_ms - computed_ms)
+
+
 class LatencyWindow:
     """The last request cycles, publish to chunk, in seconds.
 
@@ -48,12 +70,15 @@ class LatencyWindow:
         self._samples_s: deque[float] = deque(maxlen=WINDOW)
         self._expected_s = 0.0
         self._skip_next = True
+        self.newest = LatencyParts()  # of the last cycle, also of one that is left out
 
     def expect(self, latency_s: float) -> None:
         """Set what counts until there is a sample."""
         self._expected_s = latency_s
 
-    def add(self, latency_s: float) -> None:
+    def add(self, latency_s: float, queue_wait_ms: float = 0.0, inference_ms: float = 0.0) -> None:
+        """Add a cycle. queue_wait_ms, inference_ms: what its server says of it."""
+        self.newest = LatencyParts.of(latency_s, queue_wait_ms, inference_ms)
         if self._skip_next:
             self._skip_next = False
         else:

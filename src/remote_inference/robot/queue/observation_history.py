@@ -21,9 +21,10 @@ from remote_inference.robot.command import Float64Array
 class TickSample:
     """What the sensors held at a control tick.
 
-    content: the node's, which nobody here looks into. arrivals: monotonic times of the newest content [ns] by
-    topic. measured: positions `[action_dim]`, None when they are unknown. stamps: of their messages.
-    tick_ns: the tick's time [monotonic ns], None where it is not known.
+    content: the node's, which nobody here looks into; of a set of `FittingSets`, by topic. arrivals:
+    monotonic times of the newest content [ns] by topic. measured: positions `[action_dim]`, None when they
+    are unknown. stamps: of their messages. tick_ns: the tick's time [monotonic ns], None where it is not
+    known.
     """
 
     content: Any
@@ -42,9 +43,9 @@ class ObservationHistory:
         self._ticks_per_row = ticks_per_row
         self._sources: Collection[str] = ()
         self._since_ns = 0
-        self._samples: deque[TickSample] = deque()
+        self._samples: deque[TickSample] = deque(maxlen=1)
         self.observation_steps = 1
-        """Steps that an observation shows; with 1 there is no history, and the ring is not used."""
+        """Steps that an observation shows; with 1 the ring is used for sources that have to fit together."""
 
     def use(self, observation_steps: int, sources: Collection[str], now_ns: int) -> None:
         """Begin anew for another session. sources: topics of an observation."""

@@ -107,11 +107,11 @@ class Handshake:
             client=client,
             client_instance_id=secrets.token_hex(6),
             robot_namespace=robot_namespace,
-            wants_rtc=config.merge_mode != "append",
+            wants_rtc=not config.appends,
             tags=parse_tags(config.tags),
             accepts_weight_updates=config.accept_weight_updates,
         )
-        self._servers = ServerList(
+        self.servers = ServerList(
             config.servers, config.reconnect_initial_backoff_s, config.reconnect_max_backoff_s, rng
         )
         self._step = _Step()
@@ -129,7 +129,7 @@ class Handshake:
     @property
     def server(self) -> str:
         """The server in use or tried next."""
-        return self._servers.current
+        return self.servers.current
 
     @property
     def phase(self) -> Phase:
@@ -164,11 +164,13 @@ class Handshake:
         """Handle the answer to GetStatus; None when the server is silent."""
         if self.phase is not Phase.CHECKING or server != self.server:
             return []
+        at_ns = now_ns if reply else self._step.begin_ns
+        self.servers.note(server, at_ns, loading=bool(reply and reply.loading))
         if reply is None or not reply.accepting:
             self._fail(now_ns)
             if reply is not None:
                 self._invitations.answer(server)
-                return [Warn(f"server {server} accepts no sessions")]
+                return [] if reply.loading else [Warn(f"server {server} accepts no sessions")]
             return [] if now_ns < self._quiet_until_ns else [Warn(f"server {server} is silent")]
         self._attempt = _Attempt(now_ns - self._step.begin_ns, reply.response_s)
         self._enter(Phase.OPENING, now_ns)
@@ -193,8 +195,7 @@ class Handshake:
             raise FatalMismatch("another process has taken this robot over")
         fingerprint = None if self._config.accept_new_policy else self._first_fingerprint
         # Cameras chosen for a policy that has been exchanged since: the next offer fits the new one.
-        outdated = reply.rejection == CAMERAS_REJECTION and self._unused_images()
-        if not outdated:
+        if not (reply.rejection == CAMERAS_REJECTION and self._unused_images()):
             check_reply(self.offer, reply, fingerprint)
         if not reply.accepted:
             self._fail(now_ns)
@@ -232,7 +233,7 @@ class Handshake:
             return
         due_ns = now_ns + int(self._rng.uniform(0.0, INVITATION_JITTER_S) * 1e9)
         if self.phase is Phase.WAITING and due_ns < self._step.due_ns:
-            self._servers.take(server)
+            self.servers.take(server)
             self._step = _Step(due_ns=due_ns)
 
     def take_server_status(self, server: str, instance_id: str, sessions: tuple[str, ...]) -> str:
@@ -252,7 +253,7 @@ class Handshake:
     def take_delivery(self) -> None:
         """Note a chunk: when a session that has delivered is lost, the next attempt needs no pause."""
         self._attempt = replace(self._attempt, is_delivering=True)
-        self._servers.succeed()
+        self.servers.succeed()
 
     def take_latency(self, latency_s: float) -> list[Effect]:
         """Return warnings of a known latency: the robot may have to wait for each answer."""
@@ -297,6 +298,7 @@ class Handshake:
             return [GetStatus(self.server)]
         missed = f"server {self.server} {MISSED[self.phase]} within {self._config.service_timeout_s:g} s"
         close = self.close()
+        self.servers.note(self.server, self._step.begin_ns, loading=False)
         self._fail(now_ns)
         return [*close, Warn(missed)]
 
@@ -309,7 +311,7 @@ class Handshake:
         self._matched = False
         if self._attempt.is_delivering:
             if move_on:
-                self._servers.move_on()
+                self.servers.move_on()
             self._step = _Step(due_ns=now_ns)
         else:
             self._fail(now_ns)
@@ -322,7 +324,8 @@ class Handshake:
 
     def _remark(self, server: str, reply: SessionReply) -> list[Effect]:
         """Return the remarks on a new session, each once for each instance of the server."""
-        remarks: list[Effect] = [Warn(f"server {server}: {text}") for text in reply.warnings]
+        remarks: list[Effect] = [Inform(f"server {server}: {self._config.merging}")]
+        remarks += [Warn(f"server {server}: {text}") for text in reply.warnings]
         remarks += [Warn(text) for text in find_timing_warnings(self._timing(reply))]
         topics = self._contract.camera_topics
         for image in self._unused_images():
@@ -334,7 +337,7 @@ class Handshake:
         return new
 
     def _timing(self, reply: SessionReply, latency_s: float | None = None) -> Timing:
-        return Timing.of(self._config, self._contract, reply.chunk_size, rtc=reply.rtc, latency_s=latency_s)
+        return Timing(self._config, self._contract.row_fps, reply.chunk_size, latency_s)
 
     def _unused_images(self) -> list[str]:
         offered = {image.name for image in self.offer.images}
@@ -345,7 +348,7 @@ class Handshake:
 
     def _fail(self, now_ns: int) -> None:
         """Go on with the next server, after a pause when all of them have failed."""
-        self._step = _Step(due_ns=now_ns + self._servers.fail())
+        self._step = _Step(due_ns=now_ns + self.servers.fail())
 
 
 class Episodes:
@@ -380,11 +383,8 @@ class Episodes:
         self, episode_id: int, acknowledged: bool, message: str, server: str
     ) -> list[Effect]:
         """Handle the server's answer to ResetSession."""
-        if episode_id != self.id:
-            return []
-        if acknowledged:
-            return self.end_reset(f"acknowledged by {server}", acknowledged=True)
-        return self.end_reset(f"refused by {server}: {message}")
+        outcome = f"acknowledged by {server}" if acknowledged else f"refused by {server}: {message}"
+        return self.end_reset(outcome, acknowledged=acknowledged) if episode_id == self.id else []
 
     def check_deadline(self, now_ns: int) -> list[Effect]:
         """End a reset that the server has not answered in time."""

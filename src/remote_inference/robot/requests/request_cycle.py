@@ -12,8 +12,9 @@ that stands by then, a chunk that comes sooner waits for its moment: begun early
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,6 +28,8 @@ from remote_inference.robot.queue.latency import PATIENCE, LatencyWindow, patien
 from remote_inference.robot.queue.observation_history import ObservationHistory, TickSample
 from remote_inference.robot.queue.plan import ChunkSource
 from remote_inference.robot.queue.relative_rows import RelativeRows
+from remote_inference.robot.requests.fitting_sets import FittingSets
+from remote_inference.robot.requests.question import Arrivals, Asked, Question
 from remote_inference.robot.safety.guard import AGE, SENSOR_AGE, Guard
 
 
@@ -36,50 +39,6 @@ class Rejection:
 
     problem: str
     is_failure: bool = False  # true: the request counts as unanswered, the server could not move the robot
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """A request, and what its rows begin with. The robot sent it at `request.client_mono_ns`.
-
-    capture_ns: when the observation's oldest source arrived. executed: how many actions had been by row 0.
-
-    Row k of a chunk is for the k-th period of rows after capture, so the delays and the prefix begin here and
-    not with the request, which may follow a tick later. Relative rows count from where the robot was
-    measured, and begin then: what it has executed since an older image is in that measurement.
-    """
-
-    request: Request
-    capture_ns: int
-    begin_ns: int  # of row 0
-    executed: int
-    measured: Float64Array | None  # where the robot was `[action_dim]`; None: not known
-
-
-@dataclass(frozen=True)
-class _Question:
-    """The requests of the open question, oldest first. Empty: none.
-
-    early: its answer, which came at `arrival_ns` and waits until `due_ns`, for which it was planned.
-    """
-
-    asked: tuple[_Asked, ...] = ()
-    early: Chunk | None = None
-    arrival_ns: int = 0
-    due_ns: int = 0
-
-
-@dataclass(frozen=True)
-class _Arrivals:
-    """Times at which the newest content of each topic arrived [ns]: of all, and of what a request would show.
-
-    sent: of what the last request has shown. executed: actions executed when each shown one arrived.
-    """
-
-    newest: Mapping[str, int] = field(default_factory=dict)
-    shown: Mapping[str, int] = field(default_factory=dict)
-    sent: Mapping[str, int] = field(default_factory=dict)
-    executed: Mapping[str, int] = field(default_factory=dict)
 
 
 class RequestCycle:
@@ -93,9 +52,11 @@ class RequestCycle:
         self._period_ns = round(contract.row_period_s * 1e9)
         self._timeout_ns = to_ns(config.request_timeout_s)
         self._max_action_age_ns = to_ns(config.max_action_age_s)
-        self._arrivals = _Arrivals()
+        self._arrivals = Arrivals()
+        self.sets = FittingSets(contract, config)
+        self.capture_skew_s = math.nan  # of the last request
         self.history = ObservationHistory(round(contract.period_s * 1e9), contract.ticks_per_row)
-        self._question = _Question()
+        self._question = Question()
         self._seq_id = 0
         self._pause_until_ns = 0
         self._late_s = 0.0  # latency of the last answer that took unusually long, until one did not
@@ -128,19 +89,34 @@ class RequestCycle:
     def use(self, features: Collection[str], observation_steps: int, now_ns: int) -> None:
         """Set the policy's camera features and the number of steps that observations hold from now on."""
         self.sources = self._contract.topics_with(features)
+        self.sets.use(self.sources)
         self.history.use(observation_steps, self.sources, now_ns)
 
     def see(self, arrivals: Mapping[str, int]) -> None:
         """Store the newest arrivals."""
         self._arrivals = replace(self._arrivals, newest=arrivals)
-        if self.history.observation_steps == 1:
+        if not self._shows_samples:
             self._show(arrivals)
 
     def take_sample(self, sample: TickSample) -> None:
-        """Store what the sensors held at the next control tick, for observations of several steps."""
-        if self.history.observation_steps > 1:
-            self._show(sample.arrivals)
-            self.history.add(sample)
+        """Store what the sensors held at the next control tick, for observations of several steps.
+
+        Where sources have to fit together, also what they hold now, without `tick_ns`.
+        """
+        if not self._shows_samples:
+            return
+        if self.sets.are_used:
+            fitting = self.sets.add(sample)
+            if fitting is None or (sample.tick_ns is None and self.history.observation_steps > 1):
+                return
+            sample = fitting
+        self._show(sample.arrivals)
+        self.history.add(sample)
+
+    @property
+    def _shows_samples(self) -> bool:
+        """Whether observations show samples; else the newest content."""
+        return self.history.observation_steps > 1 or self.sets.are_used
 
     def _show(self, arrivals: Mapping[str, int]) -> None:
         before = self._arrivals
@@ -184,6 +160,7 @@ class RequestCycle:
             self._may_ask(now_ns)
             and now_ns >= self._pause_until_ns
             and not self.stale_sources
+            and self.sets.is_fresh(now_ns)
             and self._has_new_observation()
             and self.wants_chunk(now_ns)
         )
@@ -208,7 +185,9 @@ class RequestCycle:
         shown = self._arrivals.shown
         begins_with = self._contract.measured_topics if self._relative.exist else self.sources
         first = min(begins_with, key=shown.__getitem__)
-        capture_ns = min(shown[topic] for topic in self.sources)
+        times_ns = [shown[topic] for topic in self.sources]
+        capture_ns = min(times_ns)
+        self.capture_skew_s = (max(times_ns) - capture_ns) / 1e9
         executed = self._arrivals.executed[first]
         prefixes = Prefixes(None, None)
         if not self._relative.exist:
@@ -227,8 +206,9 @@ class RequestCycle:
             inference_delay_steps=self.delay_steps,
             prefix_model=prefixes.model,
             prefix_robot=prefixes.robot,
+            capture_skew_s=self.capture_skew_s,
         )
-        asked = (*self._question.asked, _Asked(request, capture_ns, shown[first], executed, measured))
+        asked = (*self._question.asked, Asked(request, capture_ns, shown[first], executed, measured))
         self._question = replace(self._question, asked=asked)
         self._arrivals = replace(self._arrivals, sent=shown)
         return request
@@ -241,7 +221,7 @@ class RequestCycle:
 
     def abandon(self) -> None:
         """Forget the requests in flight; their answers will be dropped."""
-        self._question = _Question()
+        self._question = Question()
 
     def take_back(self) -> None:
         """Forget the newest request, which was not sent; the answers to those before are still awaited."""
@@ -288,7 +268,7 @@ class RequestCycle:
         question = self._question
         return question.early if question.early is not None and now_ns >= question.due_ns else None
 
-    def _find_asked(self, chunk: Chunk) -> _Asked | None:
+    def _find_asked(self, chunk: Chunk) -> Asked | None:
         answered = (chunk.session_id, chunk.session_epoch, chunk.seq_id, chunk.episode_id)
         for asked in self._question.asked:
             request = asked.request
@@ -321,11 +301,11 @@ class RequestCycle:
         arrival_ns = now_ns if arrival_ns is None else arrival_ns
         latency_s = (arrival_ns - first_served.request.client_mono_ns) / 1e9
         self._late_s = latency_s if latency_s > (self.latency.quantile_s(0.95) or 0.0) else 0.0
-        self.latency.add(latency_s)
+        self.latency.add(latency_s, chunk.queue_wait_ms, chunk.inference_ms)
         self._delay.add((arrival_ns - first_served.begin_ns) / 1e9)
         return None
 
-    def _make_absolute(self, chunk: Chunk, asked: _Asked, chunk_size: int) -> Float32Array | Rejection:
+    def _make_absolute(self, chunk: Chunk, asked: Asked, chunk_size: int) -> Float32Array | Rejection:
         if not self._relative.exist:
             return chunk.robot
         if not self._relative.can_resolve(asked.measured):
@@ -338,7 +318,7 @@ class RequestCycle:
         return absolute
 
     def _merge(
-        self, chunk: Chunk, absolute: Float32Array, asked: _Asked, session: SessionReply, now_ns: int
+        self, chunk: Chunk, absolute: Float32Array, asked: Asked, session: SessionReply, now_ns: int
     ) -> None:
         source = ChunkSource(
             capture_ns=asked.capture_ns,
@@ -353,12 +333,21 @@ class RequestCycle:
             source,
             chunk.model,
             absolute,
-            MergeMode(self._config.merges(rtc=session.rtc, relative=self._relative.exist)),
+            MergeMode.APPEND if self._appends(session) else MergeMode.REPLACE,
             latency_steps=steps((now_ns - asked.begin_ns) / 1e9, self._contract.row_period_s),
             executed_before=asked.executed,
             horizon=self._config.execution_horizon or None,
             row_period_s=self._contract.row_period_s,
         )
+
+    def _appends(self, session: SessionReply) -> bool:
+        """Return whether chunks are appended: as configured, or as all of each would be stale when it comes.
+
+        One that continues a prefix, or is relative to a measurement, never is for that.
+        """
+        if self._config.merge_mode != "auto" or session.rtc or self._relative.exist:
+            return self._config.appends
+        return min(session.chunk_size, self._config.execution_horizon or math.inf) <= self.delay_steps
 
     def _judge(self, chunk: Chunk, session: SessionReply, age_ns: int) -> Rejection | None:
         """Return why a chunk of an age since capture must not be executed."""
@@ -394,7 +383,7 @@ class RequestCycle:
 
     def _has_new_observation(self) -> bool:
         """Return whether every source has delivered since the last request: a frozen camera is not fresh."""
-        if self.history.observation_steps > 1 and not self.history.steps():
+        if self._shows_samples and not self.history.steps():
             return False
         shown, sent, never_ns = self._arrivals.shown, self._arrivals.sent, -1
         return all(shown.get(topic, never_ns) > sent.get(topic, never_ns) for topic in self.sources)

@@ -109,11 +109,24 @@ class ServerList:
         self._rng = rng
         self._index = 0
         self._failures = 0
+        self._loading: dict[str, int] = {}  # when each of these said so last [ns]
 
     @property
     def current(self) -> str:
         """The server in use or tried next."""
         return self._servers[self._index]
+
+    @property
+    def loading(self) -> tuple[str, ...]:
+        """The servers whose last word was that they load their policy."""
+        return tuple(server for server in self._servers if server in self._loading)
+
+    def note(self, server: str, at_ns: int, *, loading: bool) -> None:
+        """Note whether a server loads its policy. at_ns: when it said so, or since when it is silent."""
+        if loading:
+            self._loading[server] = at_ns
+        elif self._loading.get(server, at_ns) <= at_ns:
+            self._loading.pop(server, None)
 
     def move_on(self) -> None:
         """Try the next server."""

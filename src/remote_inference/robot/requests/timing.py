@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from remote_inference.base.contract.contract import Contract
 from remote_inference.robot.config import RobotConfig
 
 
@@ -19,24 +18,9 @@ class Timing:
     """What the timing of a session follows from."""
 
     config: RobotConfig
-    fps: float  # of the policy's rows: that of control, or the contract's policy_fps
-    chunk_size: int  # rows
-    appends: bool  # chunks are appended to the queue, not put in place of it
+    fps: float  # of the policy's actions: that of control, or the contract's policy_fps
+    chunk_size: int  # actions
     latency_s: float | None = None  # from request to chunk
-
-    @classmethod
-    def of(
-        cls,
-        config: RobotConfig,
-        contract: Contract,
-        chunk_size: int,
-        *,
-        rtc: bool,
-        latency_s: float | None = None,
-    ) -> Timing:
-        """Return the timing of a robot's session. rtc: its policy continues prefixes."""
-        appends = config.merges(rtc=rtc, relative=contract.actions.is_relative) == "append"
-        return cls(config, contract.row_fps, chunk_size, appends, latency_s)
 
     @property
     def period_s(self) -> float:
@@ -82,7 +66,7 @@ def _age_or_timeout_within_the_latency(timing: Timing) -> str:
 
 def _buffer_that_never_fills(timing: Timing) -> str:
     age_s, buffer_s = timing.config.max_action_age_s, timing.buffer_s
-    if not timing.appends or buffer_s is None or buffer_s < age_s:
+    if not timing.config.appends or buffer_s is None or buffer_s < age_s:
         return ""
     return (
         f"buffer_time_s: found {buffer_s:g}, expected less than max_action_age_s, {age_s:g}: "
@@ -111,7 +95,10 @@ def _buffer_within_the_latency(timing: Timing) -> str:
 
 def _chunk_within_the_latency(timing: Timing) -> str:
     latency_s, rows = timing.latency_s, timing.config.execution_horizon
-    if latency_s is None or timing.config.request_mode == "blocking" or latency_s < timing.chunk_s:
+    if latency_s is None or timing.config.request_mode == "blocking":
+        return ""
+    # What replaces the queue is played from where it is not stale, until the next chunk comes.
+    if latency_s * (1.0 if timing.config.appends else 2.0) < timing.chunk_s:
         return ""
     short = f"chunks of {timing.chunk_size} actions"
     if timing.chunk_s == timing.config.max_action_age_s:

@@ -62,7 +62,8 @@ class ResetEnded(Effect):
 class SendRequest(Effect):
     """Publish the observation last announced with `Engine.take_sensors`, or `steps` if there are any.
 
-    steps: the samples of the control ticks that a policy of several observation steps sees, oldest first.
+    steps: the samples of the control ticks that a policy of several observation steps sees, oldest first, or
+    the one sample of sources that have to fit together.
     """
 
     request: Request
@@ -85,16 +86,18 @@ class StopLatched(Effect):
 
 @dataclass(frozen=True)
 class Warn(Effect):
-    """Log a warning."""
+    """Log a warning. repeats: it may come often, and is then logged fewer and fewer times."""
 
     text: str
+    repeats: bool = True
 
 
 @dataclass(frozen=True)
 class Inform(Effect):
-    """Log what is good to know and in order."""
+    """Log what is good to know and in order. repeats: as of `Warn`."""
 
     text: str
+    repeats: bool = False
 
 
 @dataclass(frozen=True)

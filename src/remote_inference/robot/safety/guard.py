@@ -306,7 +306,9 @@ class Guard:
 
 def _find_altered(before: Float64Array, after: Float64Array) -> BoolArray:
     """Return the mask `[rows]` of actions `[rows, action_dim]` that were altered by more than rounding."""
-    return np.asarray((np.abs(after - before) > ROUNDING).any(axis=1))
+    is_altered: BoolArray = np.abs(after - before) > ROUNDING
+    # As a rule none is, which is known quickly, also of a look-ahead trajectory of a thousand points.
+    return np.asarray(is_altered.any(axis=1)) if is_altered.any() else np.zeros(len(is_altered), bool)
 
 
 def limit_rate(points: Float64Array, begin: Float64Array, max_step: Float64Array) -> Float64Array:

@@ -64,7 +64,7 @@ class MeasuredArm:
         self._contract = contract
         self._guard = guard
         self._names = np.array(contract.actions.names)
-        self._topics = _topics_of_actions(contract)
+        self._topics = topics_of_actions(contract)
         self._holds = guard.masks.holds
         self._gate = MeasurementGate(contract.actions, guard.masks, contract.period_s)
         self._belief = Belief.none(contract.action_dim)
@@ -239,7 +239,7 @@ class MeasuredArm:
         )
 
 
-def _topics_of_actions(contract: Contract) -> list[str]:
+def topics_of_actions(contract: Contract) -> list[str]:
     """Return the topic on which each action is measured, empty where none is."""
     topics = {
         action: measurement.source.topic

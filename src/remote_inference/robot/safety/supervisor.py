@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from remote_inference.robot.config import RobotConfig, to_ns
-from remote_inference.robot.safety.effects import Effect, Report, Warn
+from remote_inference.robot.safety.effects import Effect, Inform, Report, Warn
 from remote_inference.robot.safety.state_machine import Event, State, StateMachine
 
 
@@ -19,9 +21,16 @@ class Supervisor:
         self.failures = 0
         """Requests in a row without a chunk in time."""
         self._offline_since_ns: int | None = None
+        self._waits = ""  # for servers that load their policies, in words
         self._wanted_since_ns: int | None = None  # a chunk
         self._is_fed = False  # a chunk has been merged in this plan
         self._not_following: tuple[str, ...] = ()  # joints, in the last update
+
+    @property
+    def cause(self) -> str:
+        """Why the state was entered, and for which servers the robot waits without limit, in words."""
+        waits = self._waits if self.machine.state is not State.DEAD else ""
+        return "; ".join(filter(None, (self.machine.cause, waits)))
 
     @property
     def loses_session(self) -> bool:
@@ -62,6 +71,15 @@ class Supervisor:
         """Begin the time offline anew: the robot has not missed the server until now."""
         if self._offline_since_ns is not None:
             self._offline_since_ns = now_ns
+
+    def wait_for(self, loading: Sequence[str], now_ns: int) -> list[Effect]:
+        """Note the servers that load their policy while the robot has no session: its time does not run."""
+        before, self._waits = self._waits, ""
+        if not loading:
+            return []
+        self.need_no_server(now_ns)
+        self._waits = f"waits for {' and '.join(loading)} to load the policy"
+        return [Inform(f"{self._waits}: the clock of max_offline_s stands")] if self._waits != before else []
 
     def is_offline_too_long(self, now_ns: int) -> bool:
         """Return whether the robot must give up."""

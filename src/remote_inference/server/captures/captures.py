@@ -25,16 +25,15 @@ from remote_inference.base.documents.document import DocumentError
 from remote_inference.base.errors import UserError
 from remote_inference.base.exchange import Chunk, ImageFeature, SessionKind, SessionOffer
 from remote_inference.base.policy import Float32Array, Policy
+from remote_inference.base.repeats import Repeats
 from remote_inference.server.manifest.manifest import Manifest
 from remote_inference.server.policies import load_on_first_device
 from remote_inference.server.requests.request_decoder import RequestDecoder
-from remote_inference.server.throttle import Throttle
 
 SUFFIX = ".capture"
-VERSION = 3  # 2: batch_size; 3: observations with a history
+VERSION = 4  # 2: batch_size; 3: observations with a history; 4: their capture_skew_s
 WAITING_MAX = 16  # captures; more are dropped, the newest first
 CLOSE_TIMEOUT_S = 5.0
-WARNING_PERIOD_S = 10.0
 
 
 class CaptureError(UserError):
@@ -91,13 +90,13 @@ class CaptureWriter:
     """
 
     def __init__(self, folder: str, maximum: int, warn: Callable[[str], None]) -> None:
-        """warn: called with what is lost, at most once in WARNING_PERIOD_S, on the thread that lost it."""
+        """warn: called with what is lost, fewer and fewer times, on the thread that lost it."""
         try:
             ring = CaptureRing(Path(folder), maximum)
         except (OSError, ValueError) as error:
             raise DocumentError(f"capture_dir: cannot use {folder}: {error}") from error
         self._log = warn
-        self._warnings = Throttle(WARNING_PERIOD_S)
+        self._repeats = Repeats()
         self._writer = BackgroundWriter("captures", ring.put, WAITING_MAX, self._warn)
 
     @property
@@ -116,8 +115,9 @@ class CaptureWriter:
             self._log(f"captures: the disk has not answered for {CLOSE_TIMEOUT_S:g} s: {self.dropped} lost")
 
     def _warn(self, reason: str) -> None:
-        if self._warnings.admits("lost", time.monotonic()):
-            self._log(f"a capture is lost, {self.dropped} so far: {reason}")
+        text = f"a capture is lost, {self.dropped} so far: {reason}"
+        if line := self._repeats.line(text, time.monotonic(), "lost"):
+            self._log(line)
 
 
 def load_capture(path: Path) -> Capture:

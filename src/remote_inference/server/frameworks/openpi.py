@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """openpi's frames: msgpack in which a map with the key `__ndarray__` or `__npgeneric__` stands for numpy.
 
-`pack` writes the bytes that openpi-client 0.1.2 writes. `unpack` reads what openpi-client writes, from peers
-that are not trusted: within limits, and only the types in `DTYPES`. openpi's own reader takes any type and
-size, and one with dtype `|O` ends its process.
+`pack` writes the bytes that openpi-client 0.1.2 writes. `unpack` reads those, and arrays as the package
+msgpack-numpy and vLLM-Omni write them (a map with the key `nd`), from peers that are not trusted: within
+limits, and only the types in `DTYPES`. openpi's own reader takes any type and size, and one with dtype `|O`
+ends its process.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ MAX_DIMENSIONS = 8  # of an array
 MAX_ELEMENTS = 2**31 - 1  # of an array, a side of 0 taken for 1
 
 _ARRAY, _SCALAR, _DATA, _DTYPE, _SHAPE = b"__ndarray__", b"__npgeneric__", b"data", b"dtype", b"shape"
+_OTHERS_KEYS = {"nd", "type", "data"}  # msgpack-numpy's as bytes, vLLM-Omni's as texts
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {"b": (bool,), "i": (int,), "u": (int,), "f": (int, float)}
 _PLAIN = (bool, int, float, str, bytes, type(None), np.ndarray, np.generic)
 
@@ -133,11 +135,25 @@ def _read_map(count: _Count, values: dict[Any, Any]) -> Any:
     longest = max((len(key) for key in values if isinstance(key, (str, bytes))), default=0)
     if longest > MAX_KEY_LENGTH:  # a key stands in the name of all that is below it
         raise WireError(f"frame: found a key of {longest} characters, expected {MAX_KEY_LENGTH} at most")
+    return read_numpy(values)
+
+
+def read_numpy(values: dict[Any, Any]) -> Any:
+    """Return the array or number that a map stands for; a map that stands for none as it is.
+
+    Raises WireError for arrays of other types or whose data does not fill their shape.
+    """
     if _ARRAY in values:
         return _read_array(values)
     if _SCALAR in values:
         return _read_scalar(values)
-    return values
+    named = {key.decode(errors="replace") if isinstance(key, bytes) else key: key for key in values}
+    if not named.keys() >= _OTHERS_KEYS or not isinstance(is_array := values[named["nd"]], bool):
+        return values
+    fields = {_DTYPE: values[named["type"]], _DATA: values[named["data"]]}
+    if not is_array:
+        return _read_array({**fields, _SHAPE: []})[()]
+    return _read_array(fields | ({_SHAPE: values[named["shape"]]} if "shape" in named else {}))
 
 
 def _read_array(values: Mapping[Any, Any]) -> NDArray[Any]:

@@ -142,6 +142,7 @@ class ConnectionLink:
         self._loop = asyncio.get_running_loop()
         self._answer: asyncio.Future[Chunk] | None = None
         self._is_open = True
+        self.paused = False  # its clients have no word for it
         self.ended: asyncio.Future[str] = self._loop.create_future()  # why the server has ended the session
 
     def expect(self) -> asyncio.Future[Chunk]:

@@ -73,6 +73,11 @@ class ServerMetrics:
                 "Time that a robot had waited when its chunk was ready, from its first request since the "
                 "last chunk, superseded requests included.",
             ),
+            durations(
+                "capture_skew",
+                "Time between the oldest and the newest content of an observation; 0 of a client that does "
+                "not say it.",
+            ),
             count("superseded_requests", "Requests replaced by newer ones and never served."),
             count("request_errors", "Requests answered with ERROR, or not at all."),
         )
@@ -150,6 +155,7 @@ class _RobotSeries:
     queue_wait_s: Histogram
     inference_s: Histogram
     staleness_s: Histogram
+    capture_skew_s: Histogram
     superseded: Counter
     errors: Counter
 
@@ -168,6 +174,7 @@ class _RobotSeries:
         self.queue_wait_s.observe(record.queue_wait_ms / 1e3)
         self.inference_s.observe(record.inference_ms / 1e3)
         self.staleness_s.observe(record.staleness_ms / 1e3)
+        self.capture_skew_s.observe(record.capture_skew_ms / 1e3)
 
 
 class _SnapshotCollector(Collector):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from remote_inference.server.live_weights import CLOSED, WeightsView
@@ -27,7 +27,7 @@ class SessionView:
     session_id: str
     robot: str
     client: str
-    state: str  # "new" before the first request, then "serving", "quiet" or "failing"
+    state: str  # "new" before the first request, then "serving", "failing", "quiet" or "paused"
     requests: int = 0
     errors: int = 0
     superseded: int = 0
@@ -105,6 +105,7 @@ class _History:
     """The outcomes and latencies of one session's requests."""
 
     view: SessionView
+    paused: bool = False
     last_ns: int | None = None
     latencies_ms: deque[float] = field(default_factory=lambda: deque(maxlen=SHOWN_REQUESTS))
 
@@ -124,11 +125,12 @@ class _History:
     def show(self, now_ns: int) -> SessionView:
         """Return the session as it is now."""
         if self.last_ns is None:
-            return self.view
+            return replace(self.view, state="paused") if self.paused else self.view
         age_s = (now_ns - self.last_ns) / 1e9
+        quiet = "paused" if self.paused else "quiet"
         return replace(
             self.view,
-            state="quiet" if age_s > QUIET_AFTER_S else self.view.state,
+            state=quiet if age_s > QUIET_AFTER_S else self.view.state,
             last_request_age_s=round(age_s, 3),
             latencies_ms=tuple(round(latency_ms, 3) for latency_ms in self.latencies_ms),
         )
@@ -141,13 +143,16 @@ class SessionHistories:
         self._histories: dict[str, _History] = {}
         self._lock = threading.Lock()
 
-    def keep(self, sessions: Iterable[Session]) -> None:
+    def keep(self, sessions: Sequence[Session]) -> None:
         """Begin the histories of new sessions, and forget those of closed sessions."""
         with self._lock:
             old = {history.view.session_id: history for history in self._histories.values()}
             self._histories = {
                 s.offer.robot_namespace: old.get(s.session_id) or _History.of(s) for s in sessions
             }
+            for session in sessions:
+                paused = session.link is not None and session.link.paused
+                self._histories[session.offer.robot_namespace].paused = paused
 
     def record(self, record: RequestRecord, now_ns: int) -> None:
         """Record one request; ignore it if its robot has no open session."""

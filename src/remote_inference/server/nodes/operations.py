@@ -16,6 +16,7 @@ from rclpy.node import Node
 
 from remote_inference.base.admission import ServerTerms
 from remote_inference.base.nodes.diagnostics import Diagnostics, make_status, show_milliseconds
+from remote_inference.base.nodes.robot_logger import calm
 from remote_inference.base.nodes.runtime import StartupError
 from remote_inference.base.nodes.timers import TimerSchedule
 from remote_inference.msg import ServerStatus
@@ -126,7 +127,7 @@ class Operations:
     def __init__(self, node: Node, schedule: TimerSchedule, instance_id: str) -> None:
         self._server = node.get_fully_qualified_name()
         self._instance_id = instance_id
-        self._logger = node.get_logger()
+        self._logger, self._calm = node.get_logger(), calm(node)
         self._record_logger = self._logger.get_child("requests")
         self._lag = ExecutorLag(schedule)
         self._histories = SessionHistories()
@@ -228,4 +229,4 @@ class Operations:
         if worker is not None and new > 0:
             self._metrics.undelivered.inc(new)
             last = worker.finishing.counters.last_undelivered
-            self._logger.warning(f"{new} not handed over, the last one: {last}")
+            self._calm.warning(f"{total} not handed over so far, the last one: {last}", "not handed over")

@@ -27,13 +27,14 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from rclpy.node import Node
 from std_msgs.msg import Header
 
-from remote_inference.base.exchange import SCHEMA_VERSION_MAX, SCHEMA_VERSION_MIN, Chunk
+from remote_inference.base.exchange import LOADING, SCHEMA_VERSION_MAX, SCHEMA_VERSION_MIN, Chunk
 from remote_inference.base.nodes.executors import add_node, answer_waiting, make_executor, spin_once
 from remote_inference.base.nodes.graph import UNKNOWN_NODE, full_name
 from remote_inference.base.nodes.parameters import NodeParameters, declare_parameters
 from remote_inference.base.nodes.robot_logger import about
 from remote_inference.base.nodes.runtime import StartupError, is_stopping, run_node
 from remote_inference.base.nodes.timers import TimerSchedule
+from remote_inference.base.repeats import Repeats, without_numbers
 from remote_inference.base.wire.qos import LATCHED_QOS
 from remote_inference.msg import ServerStatus
 from remote_inference.server.live_weights import TRAINER_ACCESS, TrainerAccess
@@ -45,8 +46,7 @@ from remote_inference.server.nodes.session_services import SessionServices
 from remote_inference.server.policy_error import explain_policy_error, trace_policy_error
 from remote_inference.server.requests.request_log import RequestRecord
 from remote_inference.server.sessions import Session, SessionRegistry
-from remote_inference.server.throttle import Throttle
-from remote_inference.server.warmup import find_speed, find_unkept_promises
+from remote_inference.server.warmup import find_policy_notes, find_speed, find_unkept_promises
 from remote_inference.srv import GetStatus
 
 # -- Finds another running server with a server's name: robots could not distinguish the two ------------
@@ -95,12 +95,10 @@ def find_duplicate_server(node: Node) -> str:
         probe.destroy_node()
 
 
-LOADING = "loading"  # state in the status while a policy is loaded and warmed up
 STATUS_PERIOD_S = 1.0  # also the period of the search for abandoned sessions
 DRAIN_TIMEOUT_S = 5.0  # after a signal: for the requests that wait and run
 DRAIN_QUIET_S = 0.2  # without a request until it ends: one may be on its way, and a chunk to be acknowledged
 DRAIN_POLL_S = 0.02
-FAILURE_PERIOD_S = 10.0  # between two warnings about one robot's requests
 
 
 class ServerConfig(NodeParameters):
@@ -155,7 +153,7 @@ class PolicyServer(LifecycleNode):
         self._is_loading = False
         self._gateway: Gateway | None = None
         self._operations = Operations(self, self.schedule, self._instance_id)
-        self._failures = Throttle(FAILURE_PERIOD_S)
+        self._failures = Repeats()
         self._status_publisher = self.create_publisher(ServerStatus, "~/status", LATCHED_QOS)
         self._sessions = SessionServices(self, self._registry, self._publish_status)
         self._status_service = self.create_service(GetStatus, "~/get_status", self._get_status)
@@ -282,6 +280,8 @@ class PolicyServer(LifecycleNode):
         )
         for reason in serving.passed_over:
             self.get_logger().info(f"not used: {reason}")
+        for note in find_policy_notes(spec):
+            self.get_logger().info(note)
         for problem in (*serving.warnings, *find_unkept_promises(manifest, spec, speed.robots)):
             self.get_logger().warning(problem)
 
@@ -318,17 +318,21 @@ class PolicyServer(LifecycleNode):
         self.exit_code = 1
 
     def _on_policy_error(self, error: BaseException) -> None:
-        reason = explain_policy_error(error)
-        if self._failures.admits(reason, time.monotonic()):
-            self.get_logger().error(f"the policy raised {reason}")
+        text = f"the policy raised {explain_policy_error(error)}"
+        if line := self._failures.line(text, time.monotonic()):
+            self.get_logger().error(line)
             self.get_logger().debug(trace_policy_error(error))
 
     def _log_request(self, record: RequestRecord) -> None:
         self._operations.record(record)
         # The inference thread logs it, and many robots may fail at once: the request log has every one.
-        if record.status != "ok" and self._failures.admits(record.robot, time.monotonic()):
-            log = about(self.get_logger(), record.robot, record.session_id)
-            log.warning(f"request {record.seq_id} of {record.client} failed: {record.outcome}")
+        if record.status == "ok":
+            return
+        text = f"request {record.seq_id} of {record.client} failed: {record.outcome}"
+        if line := self._failures.line(
+            text, time.monotonic(), f"{record.robot} {without_numbers(record.outcome)}"
+        ):
+            about(self.get_logger(), record.robot, record.session_id).warning(line)
 
     # -- status --------------------------------------------------------------------------------------------
 

@@ -22,29 +22,34 @@ from remote_inference.base.admission import INTERNAL_REJECTION, ServerTerms
 from remote_inference.base.exchange import Chunk, SessionOffer, SessionReply, in_namespace
 from remote_inference.base.limits import shorten
 from remote_inference.base.nodes.graph import identify_endpoints
-from remote_inference.base.nodes.robot_logger import RobotLogger, about
+from remote_inference.base.nodes.robot_logger import RobotLogger, about, calm
+from remote_inference.base.repeats import Repeats
 from remote_inference.base.tags import write_tags
 from remote_inference.base.wire.arrays import WireError
 from remote_inference.base.wire.chunk import chunk_to_message
-from remote_inference.base.wire.qos import CHUNK_TOPIC, EXCHANGE_QOS, OBSERVATION_TOPIC
+from remote_inference.base.wire.qos import (
+    CHUNK_TOPIC,
+    EXCHANGE_QOS,
+    LATCHED_QOS,
+    OBSERVATION_TOPIC,
+    STATE_TOPIC,
+)
 from remote_inference.base.wire.session import offer_from_request, reply_to_response
-from remote_inference.msg import ActionChunk, Observation
+from remote_inference.msg import ActionChunk, ClientState, Observation
 from remote_inference.server.admission import terms_of
+from remote_inference.server.monitoring.snapshot import QUIET_AFTER_S
 from remote_inference.server.nodes.serving import Serving
 from remote_inference.server.policy_error import explain_policy_error, trace_policy_error
 from remote_inference.server.sessions import Session, SessionExpiry, SessionRegistry
-from remote_inference.server.throttle import Throttle
 from remote_inference.srv import CloseSession, OpenSession, ResetSession
-
-LOG_PERIOD_S = 60.0  # of one robot's refusals by one rule: a robot asks again every second or two
 
 
 class Refusals:
-    """Counts refused offers, and logs the first of each robot by each rule. Any thread may call it."""
+    """Counts refused offers, and logs them; those of one robot by one rule repeat. Any thread may call it."""
 
     def __init__(self, logger: RcutilsLogger) -> None:
         self._logger = logger
-        self._throttle = Throttle(LOG_PERIOD_S)
+        self._repeats = Repeats()
         self._lock = threading.Lock()
         self.count = 0
 
@@ -58,10 +63,12 @@ class Refusals:
         with self._lock:
             self.count += 1
         # Not by the reason, which may hold a number that changes.
-        if self._throttle.admits(shorten(f"{rejection} {robot} {client}"), time.monotonic()):
+        subject = shorten(f"{rejection} {robot} {client}")
+        text = f"{shorten(client)} refused: {shorten(reason)}"
+        if line := self._repeats.line(text, time.monotonic(), subject):
             logger = about(self._logger, shorten(robot))
             log = logger.error if rejection == INTERNAL_REJECTION else logger.info
-            log(f"{shorten(client)} refused: {shorten(reason)}")
+            log(line)
 
 
 class RosLink:
@@ -73,6 +80,8 @@ class RosLink:
 
     def __init__(self, node: Node, offer: SessionOffer, enqueue: Callable[[bytes], None]) -> None:
         """enqueue: gets each serialized request."""
+        self.paused = False
+        self._state: Subscription | None = None
         self._node = node
         self._offer = offer
         # Without rclpy's default events, four per session: its executor compares them all for every message.
@@ -111,7 +120,26 @@ class RosLink:
             self._robot_gids = gids
         return bool(gids)
 
+    def listen(self, *, is_quiet: bool) -> None:
+        """Hear why a quiet robot asks for nothing. One that asks is not paused, and costs nothing here."""
+        if is_quiet and self._state is None:
+            topic = in_namespace(self._offer.robot_namespace, STATE_TOPIC)
+            self._state = self._node.create_subscription(
+                ClientState,
+                topic,
+                self._take_state,
+                LATCHED_QOS,
+                event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
+            )
+        elif not is_quiet and self._state is not None:
+            self._node.destroy_subscription(self._state)
+            self._state, self.paused = None, False
+
+    def _take_state(self, state: ClientState) -> None:
+        self.paused = state.paused
+
     def close(self, reason: str) -> None:  # noqa: ARG002  the robot sees that the endpoints are gone
+        self.listen(is_quiet=False)
         if self._subscription is not None:
             self._node.destroy_subscription(self._subscription)
         self._node.destroy_publisher(self._publisher)
@@ -192,6 +220,13 @@ class SessionServices:
             if self.registry.end(session, reason):
                 log = self.log_of(session.offer, session.session_id)
                 log.info(f"{session.offer.client}: ended {session.session_id}: {reason}")
+        self._listen_to_the_quiet()
+
+    def _listen_to_the_quiet(self) -> None:
+        quiet_ns = time.monotonic_ns() - round(QUIET_AFTER_S * 1e9)
+        for session in self.registry.all():
+            if isinstance(session.link, RosLink):
+                session.link.listen(is_quiet=session.last_asked_ns < quiet_ns)
 
     # -- services ------------------------------------------------------------------------------------------
 
@@ -249,7 +284,7 @@ class SessionServices:
         response.message = self.registry.find_claim_problem(request.session_id, request.session_token)
         if not response.message:
             return self.registry.get(request.session_id)
-        self._node.get_logger().warning(f"refused to touch a session: {response.message}")
+        calm(self._node).warning(f"refused to touch a session: {response.message}", subject="claim")
         return None
 
     def log_of(self, offer: SessionOffer, session_id: str) -> RobotLogger:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
 from remote_inference.base.documents.document import Document
@@ -118,6 +118,12 @@ class TrainedPolicy(Document):
             units=self.units,
             **values,
         )
+
+
+def ranges_of(names: Sequence[str], mean: ArrayLike, std: ArrayLike) -> dict[str, tuple[float, float]]:
+    """Return where most of the training data was, by name: two standard deviations about its mean."""
+    low, high = np.asarray(mean) - 2.0 * np.asarray(std), np.asarray(mean) + 2.0 * np.asarray(std)
+    return {name: (float(one), float(other)) for name, one, other in zip(names, low, high, strict=True)}
 
 
 def box_resize(image: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:

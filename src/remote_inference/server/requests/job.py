@@ -69,6 +69,7 @@ class Job:
             queue_wait_ms=round(chunk.queue_wait_ms, 3),
             inference_ms=round(chunk.inference_ms, 3),
             staleness_ms=round(staleness_ms, 3),
+            capture_skew_ms=round(self.request.capture_skew_s * 1e3, 3),
             superseded=chunk.superseded_seqs,
         )
 

@@ -35,6 +35,7 @@ class RequestRecord:
     queue_wait_ms: float = 0.0
     inference_ms: float = 0.0
     staleness_ms: float = 0.0
+    capture_skew_ms: float = 0.0
     superseded: int = 0
     status: Literal["ok", "error"] = "ok"
     outcome: str = "ok"
@@ -82,6 +83,8 @@ DESCRIPTIONS: Mapping[str, str] = {
     "inference_ms": "its own decoding and preprocessing, then policy and postprocessing of its batch [ms]",
     "staleness_ms": "how long the robot had been waiting here when its chunk was ready [ms]: from the first "
     "request since its last chunk, superseded ones included",
+    "capture_skew_ms": "time between the oldest and the newest content of the observation [ms]; 0 of a "
+    "client that does not say it",
     "superseded": "requests of this robot that this one replaced unserved",
     "status": "`ok` or `error`",
     "outcome": "`ok`, or what went wrong: the words of the ERROR chunk, or why none was sent",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -99,7 +98,9 @@ def print_error(verb: str, text: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print one JSON value on one line; numbers that are not finite become null, because JSON lacks them."""
-    print(json.dumps(_finite(value), allow_nan=False), flush=True)
+    from remote_inference.base.documents.problems import finite  # noqa: PLC0415  imports pydantic
+
+    print(json.dumps(finite(value), allow_nan=False), flush=True)
 
 
 def print_response(arguments: argparse.Namespace, role: str, who: str, response: Any, *fields: str) -> int:
@@ -140,16 +141,6 @@ def results_apart() -> Iterator[None]:
         sys.stdout = stream
         os.dup2(original, 1)
         os.close(original)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return value
 
 
 # -- A progress bar on stderr, for verbs that read gigabytes ---------------------------------------------

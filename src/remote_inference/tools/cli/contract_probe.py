@@ -5,27 +5,36 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from rcl_interfaces.srv import GetParameters
+from rclpy.action.graph import get_action_names_and_types
 from rclpy.qos import QoSProfile
 
 from remote_inference.base.clients.operator_client import OperatorClient, OperatorError
 from remote_inference.base.contract.action_kinds import MOTIONS
-from remote_inference.base.contract.commands.controller_facts import is_observer
+from remote_inference.base.contract.commands.controller_facts import ControllerFacts, is_observer
 from remote_inference.base.contract.commands.sink import COMMAND_INTERFACES
 from remote_inference.base.contract.image_source import COMPRESSED_IMAGE, IMAGE
 from remote_inference.base.contract.state_source import JOINT_STATE
 from remote_inference.base.exchange import in_namespace
 from remote_inference.base.nodes.graph import UNKNOWN_NODE, full_name
-from remote_inference.base.wire.message_types import message_class
+from remote_inference.base.wire.arrays import WireError
+from remote_inference.base.wire.message_types import find_remedy, message_class
 from remote_inference.base.wire.qos import LATCHED_QOS, SENSOR_QOS
+from remote_inference.base.wire.sensors.fields import number_paths
+from remote_inference.robot.nodes.controllers import LIST_TYPE, ControllerReader, ManagerWatch
 from remote_inference.tools.cli.common import open_client
-from remote_inference.tools.contracts.running_robot import CommandTopic, ImageTopic, JointTopic, RobotView
+from remote_inference.tools.contracts.running_robot import (
+    CommandTopic,
+    ImageTopic,
+    JointTopic,
+    OtherTopic,
+    RobotView,
+)
 from remote_inference.tools.contracts.urdf import Urdf, parse_urdf
 from remote_inference.tools.deployment.bringup import absolute_namespace
 
@@ -34,7 +43,8 @@ LISTEN_S = 2.0  # at least, and since the last topic became known: others of its
 POLL_S = 0.1
 DESCRIPTION_TOPIC = "robot_description"
 DESCRIPTION_TYPE = "std_msgs/msg/String"
-CONTROLLER_PARAMETERS = ("joints", "interface_name")  # of ros2_control's controllers
+GRIPPER_ACTION = "GripperCommand"  # of the action types of gripper controllers
+OWN_TOPICS = "remote_inference/"  # of a robot's node
 TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
 
 
@@ -78,7 +88,7 @@ class _Probe:
         self._descriptions: dict[str, str] = {}
         self._silent: set[str] = set()  # topics without a message yet
         self._subscriptions: dict[str, Any] = {}
-        self._known: set[str] = set()  # topics of sensors and of commands
+        self._known: set[str] = set()  # topics
         self._changed_s = time.monotonic()  # when the last topic became known
         self._remarks: list[str] = []
 
@@ -88,7 +98,7 @@ class _Probe:
         end_s = begin_s + max(self._timeout_s, LISTEN_S)
         while now_s < end_s and not self._is_complete(now_s):
             self._subscribe(reads_description=reads_description)
-            known = {*self._subscriptions, *self._find_controllers()}
+            known = {*self._topics(), *self._subscriptions, *self._find_controllers()}
             if known - self._known:
                 self._changed_s = time.monotonic()
             self._known |= known
@@ -103,6 +113,11 @@ class _Probe:
 
     def view(self, urdf: Urdf | None) -> RobotView:
         """Return what was received, and the controllers' parameters."""
+        self._remarks += [
+            f"{self._relative(topic)}: left out, no message with names and positions came"
+            for topic, samples in self._joints.items()
+            if not samples.names
+        ]
         joints = [
             JointTopic(self._relative(topic), tuple(samples.names), samples.rate_hz)
             for topic, samples in self._joints.items()
@@ -112,7 +127,8 @@ class _Probe:
         if urdf is None and self._descriptions:
             topic = max(self._descriptions, key=len)  # the robot's own goes before that of the root
             urdf = parse_urdf(self._descriptions[topic], topic)
-        return RobotView(joints, images, self._find_commands(), urdf, self._remarks)
+        commands = self._find_commands()
+        return RobotView(joints, images, commands, urdf, self._remarks, self._find_others(commands))
 
     def _is_complete(self, now_s: float) -> bool:
         return now_s - self._changed_s >= LISTEN_S and not self._silent and self._has_positions()
@@ -122,9 +138,12 @@ class _Probe:
 
     def _topics(self) -> dict[str, str]:
         """Return the type of each topic in the namespace that has one type."""
+        return {name: types[0] for name, types in self._every_topic() if len(types) == 1}
+
+    def _every_topic(self) -> list[tuple[str, list[str]]]:
+        """Return the topics in the namespace with their types, without the hidden ones of actions."""
         known = self._ros.node.get_topic_names_and_types()
-        prefix = f"{self._namespace}/"
-        return {name: types[0] for name, types in known if name.startswith(prefix) and len(types) == 1}
+        return [one for one in known if one[0].startswith(f"{self._namespace}/") and "/_" not in one[0]]
 
     def _subscribe(self, *, reads_description: bool) -> None:
         handlers = {JOINT_STATE: self._on_joints, IMAGE: self._on_image, COMPRESSED_IMAGE: self._on_image}
@@ -181,11 +200,20 @@ class _Probe:
     # -- controllers -----------------------------------------------------------------------------------------
 
     def _find_commands(self) -> list[CommandTopic]:
+        """Return the command topics. Of several that listen, one that is active and names joints counts."""
+        found = sorted(self._find_controllers().items())
+        known = self._read_controllers({node for _, (_, nodes) in found for node in nodes})
+        states = self._find_inactive(known)
         commands = []
-        for topic, (type_name, nodes) in sorted(self._find_controllers().items()):
-            names, kind = self._read_parameters(nodes[0])
-            kind = "position" if type_name == TRAJECTORY else kind
-            commands.append(CommandTopic(self._relative(topic), type_name, names, kind))
+        for topic, (type_name, nodes) in found:
+            facts = min(
+                (known[node] for node in nodes), key=lambda one: (states[one.node] != "", not one.joints)
+            )
+            self._remarks += [facts.problem] if facts.problem else []
+            state = states[facts.node]
+            inactive = f"{facts.node} is {state}" if state else ""
+            kind = "position" if type_name == TRAJECTORY else _kind_of(facts)
+            commands.append(CommandTopic(self._relative(topic), type_name, facts.joints, kind, inactive))
         return commands
 
     def _find_controllers(self) -> dict[str, tuple[str, list[str]]]:
@@ -201,19 +229,70 @@ class _Probe:
                 controllers[topic] = (type_name, nodes)
         return controllers
 
-    def _read_parameters(self, node: str) -> tuple[tuple[str, ...], str]:
-        """Return a controller's joints and interface by its parameters; empty where it has none."""
-        request = GetParameters.Request(names=list(CONTROLLER_PARAMETERS))
-        try:
-            values = self._ros.call(GetParameters, f"{node}/get_parameters", request, self._timeout_s).values
-        except OperatorError as error:
-            self._remarks.append(f"{node} did not say which joints it takes: {error}")
-            return (), ""
-        if len(values) != len(CONTROLLER_PARAMETERS):  # a node of C++ that lacks one of them returns none
-            return (), ""
-        joints, interface = values
-        kind = interface.string_value
-        return tuple(joints.string_array_value), kind if kind in MOTIONS else ""
+    def _read_controllers(self, nodes: set[str]) -> dict[str, ControllerFacts]:
+        """Return what the parameters of nodes say, by full name: each is asked only for those that it has."""
+        readers = {node: ControllerReader(self._ros.node, node) for node in nodes}
+
+        def poll() -> None:
+            for reader in readers.values():
+                reader.poll()
+
+        self._ros.spin_until(lambda: all(one.facts for one in readers.values()), self._timeout_s, poll)
+        problem = f"did not say within {self._timeout_s:g} s which joints it takes"
+        return {
+            node: reader.facts or ControllerFacts(node, problem=f"{node} {problem}")
+            for node, reader in readers.items()
+        }
+
+    def _find_inactive(self, nodes: Iterable[str]) -> dict[str, str]:
+        """Return the state of each node that a controller manager calls not active; of others nothing."""
+        managers = ManagerWatch(self._ros.node, None, self._namespace or "/")
+        is_answered = self._ros.spin_until(lambda: managers.is_answered, self._timeout_s, managers.poll)
+        has_manager = any(LIST_TYPE in kinds for _, kinds in self._ros.node.get_service_names_and_types())
+        unknown = "which controllers are active is not known"
+        if has_manager and (remedy := find_remedy(LIST_TYPE)):
+            self._remarks.append(f"{unknown}: {remedy}")
+        elif not is_answered:
+            self._remarks.append(f"{unknown}: no answer of the controller manager in {self._timeout_s:g} s")
+        return {node: managers.find_inactive(node) for node in nodes}
+
+    # -- what is neither -------------------------------------------------------------------------------------
+
+    def _find_others(self, commands: Iterable[CommandTopic]) -> list[OtherTopic]:
+        """Return the topics that are left, with their numbers."""
+        taken = {command.topic for command in commands}
+        others = []
+        for topic, types in sorted(self._every_topic()):
+            name = self._relative(topic)
+            is_description = name.rpartition("/")[2] == DESCRIPTION_TOPIC  # with --urdf nobody reads it
+            if topic in self._subscriptions or name in taken or is_description or name.startswith(OWN_TOPICS):
+                continue
+            if len(types) > 1:
+                self._remarks.append(f"{name}: left out, it has several types: {', '.join(types)}")
+                continue
+            listeners = self._ros.node.get_subscriptions_info_by_topic(topic)
+            is_taken = any(not is_observer(listener.node_name) for listener in listeners)
+            is_published = self._ros.node.count_publishers(topic) > 0
+            others.append(OtherTopic(name, types[0], is_published, is_taken, *_numbers_of(types[0])))
+        return others + [
+            OtherTopic(self._relative(action), kind, False, True, *_numbers_of(kind))
+            for action, (kind, *_) in sorted(get_action_names_and_types(self._ros.node))
+            if action.startswith(f"{self._namespace}/") and kind.endswith(GRIPPER_ACTION)
+        ]
 
     def _relative(self, topic: str) -> str:
         return topic.removeprefix(f"{self._namespace}/")
+
+
+def _kind_of(facts: ControllerFacts) -> str:
+    """Return what a controller's commands are, as far as its parameters say one kind."""
+    interfaces = (facts.interface,) if facts.interface else facts.command_interfaces
+    return interfaces[0] if len(interfaces) == 1 and interfaces[0] in MOTIONS else ""
+
+
+def _numbers_of(type_name: str) -> tuple[tuple[str, ...], str]:
+    """Return the paths of a message's numbers; where its type is not installed, none and the remedy."""
+    try:
+        return tuple(number_paths(type_name)), ""
+    except WireError as error:
+        return (), str(error)

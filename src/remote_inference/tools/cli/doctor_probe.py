@@ -16,6 +16,7 @@ from rcl_interfaces.srv import GetParameters
 from rclpy.action.graph import get_action_client_names_and_types_by_node
 from rclpy.node import NodeNameNonExistentError
 from rclpy.qos import DurabilityPolicy
+from rclpy.utilities import get_rmw_implementation_identifier
 from sensor_msgs.msg import JointState
 
 from remote_inference.base.clients.operator_client import ROBOT_NODE, OperatorClient, OperatorError
@@ -42,7 +43,6 @@ CONNECT_TIMEOUT_S = 2.0
 CONTROLLER_TIMEOUT_S = 2.0  # for what a controller says, and for its managers
 LISTEN_S = 2.0  # for the rates
 QUIET_S = 1.0  # without a new endpoint, before they are measured
-TCP_PROTOCOLS = ("tcp", "tls")
 WITHOUT_CONTRACT = (
     "types, rates, joints and stamps of sensors, controllers that a contract names, stop inputs, takeover, "
     "instruction"
@@ -79,7 +79,7 @@ def _check_router(variables: dict[str, str]) -> Iterator[Finding]:
     except zenoh_config.EndpointError as error:
         yield Finding(Level.ERROR, "Zenoh router", str(error), "", "mend it: nodes would not start")
         return
-    if endpoint is None or endpoint.protocol not in TCP_PROTOCOLS:
+    if endpoint is None or endpoint.protocol not in ("tcp", "tls"):
         return  # without nodes that meet, nothing shows whether a router listens
     problem = ""
     try:
@@ -164,6 +164,7 @@ class _Examination:
                 stale=stale,
                 lost=lost,
                 simulated=bool(self._clocks),
+                losses=sensors.advise_on_losses(get_rmw_implementation_identifier()),
             )
             stale = [topic for topic in stale if topic not in self._contract.sensor_types]
         if state is not None and state.implausible:
@@ -182,8 +183,8 @@ class _Examination:
                 continue  # it hangs, as will be said; or there are many
             service = f"{in_namespace(robot, ROBOT_NODE)}/get_parameters"
             with suppress(OperatorError):
-                request = GetParameters.Request(names=names)
-                values = self._ros.call(GetParameters, service, request, left_s).values
+                asked = GetParameters.Request(names=names)
+                values = self._ros.call(GetParameters, service, asked, left_s).values
                 if len(values) == len(names):  # a node of another version may not know them
                     settings[robot] = NodeSettings(values[0].double_value, values[1].bool_value)
         return settings
@@ -227,9 +228,8 @@ class _Examination:
         controllers: set[str] = set()
         for command in own:
             facts = topics.get(command.announced_topic, TopicFacts())
-            controllers.update(
-                facts.publishers if command.is_action else commands.controllers_of(command, facts)
-            )
+            takers = facts.publishers if command.is_action else commands.controllers_of(command, facts)
+            controllers.update(takers)
         return {node: state for node in sorted(controllers) if (state := managers.find_inactive(node))}
 
     def _stale_sources(self) -> dict[str, list[str]]:
@@ -336,11 +336,10 @@ class TopicProbe:
         publishers = self._ros.node.get_publishers_info_by_topic(name)
         listening = self._ros.node.get_subscriptions_info_by_topic(name)
         subscribers = [info for info in listening if info.node_name != OWN_NAME]  # it does not matter
-        endpoints = [*publishers, *subscribers]
         latched = [s for s in subscribers if s.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL]
         received = self._listeners[name].facts(listened_s) if name in self._listeners else {}
         return TopicFacts(
-            types=tuple(sorted({info.topic_type for info in endpoints} or set(types))),
+            types=tuple(sorted({info.topic_type for info in (*publishers, *subscribers)} or set(types))),
             publishers=names_of(publishers),
             subscribers=names_of(subscribers),
             latched_subscribers=names_of(latched),
@@ -360,6 +359,7 @@ class _Listener:
     def reset(self) -> None:
         self.count = 0
         self._first = self._last = b""
+        self._heads: list[bytes] = []
         self._arrival_s = 0.0  # of the last message, by the wall clock
         self._drivers = JointDrivers(self._needs)
         self._unreadable = False
@@ -367,6 +367,7 @@ class _Listener:
     def receive(self, data: bytes) -> None:
         self.count += 1
         self._first, self._last, self._arrival_s = self._first or data, data, time.time()
+        self._heads.append(data[: sensors.HEAD_BYTES])
         if self.kind is JointState:
             joints = self._read(data)
             if joints is not None:
@@ -389,6 +390,7 @@ class _Listener:
             "missing": self._drivers.missing if self.count else (),
             "unreadable": self._unreadable,
             "repeats": self.count > 1 and first_ns == last_ns != 0,
+            "sent_hz": sensors.find_sent_hz(self._heads),
             **({"stamp_age_s": self._arrival_s - last_ns / 1e9} if last_ns else {}),
         }
 

@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from remote_inference.base.contract.generated import (
@@ -15,15 +16,25 @@ from remote_inference.base.contract.generated import (
     UNKNOWN_LIMITS,
     UNKNOWN_ROBOT_TYPE,
     GeneratedContract,
+    LeftOut,
     leave_grippers_unwatched,
 )
-from remote_inference.base.contract.image_source import COMPRESSED_IMAGE
+from remote_inference.base.contract.image_source import (
+    COMPRESSED_IMAGE,
+    DEPTH_ENCODINGS,
+    Colour,
+    find_wrong_origin,
+    first_word,
+)
 from remote_inference.base.contract.state_source import JOINT_STATE
 from remote_inference.base.documents.document import mark
-from remote_inference.tools.contracts.urdf import Urdf, suggest_limit
+from remote_inference.tools.contracts.urdf import Urdf, describe_accelerations, suggest_limit
 
 JOINT_STATES = "joint_states"  # the topic of drivers and broadcasters
-DEPTH_ENCODINGS = ("16UC1", "32FC1", "mono16")
+FORMATS = {
+    "rgb": ("jpeg", "jpg"),
+    "depth": ("png",),
+}  # of compressed images that a contract takes as they are
 NAME_ENDINGS = ("compressed", "image_raw", "image_rect", "image_color", "image_rect_color", "image", "color")
 ORDER_NOTES = (
     "The joints stand in the order of their messages. The policy's order rules: reorder the names of state",
@@ -53,12 +64,31 @@ class ImageTopic:
 
 @dataclass(frozen=True)
 class CommandTopic:
-    """A topic that a controller takes. names, kind: of its own parameters; empty when it has none."""
+    """A topic that a controller takes. names, kind: of its own parameters; empty when it has none.
+
+    inactive: its controller and that one's state, where it takes no commands now.
+    """
 
     topic: str
     type: str
     names: tuple[str, ...] = ()
     kind: str = ""
+    inactive: str = ""
+
+
+@dataclass(frozen=True)
+class OtherTopic:
+    """A topic of any other type, or an action. is_taken: a node listens that is no observer, or serves it.
+
+    numbers: paths of its numbers. remedy: why they are not known, and what installs the type.
+    """
+
+    topic: str
+    type: str
+    is_published: bool = False
+    is_taken: bool = False
+    numbers: tuple[str, ...] = ()
+    remedy: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,11 +100,14 @@ class RobotView:
     commands: Sequence[CommandTopic] = ()
     urdf: Urdf | None = None
     remarks: Sequence[str] = ()  # on what could not be read
+    others: Sequence[OtherTopic] = ()
 
 
 def suggest(view: RobotView, kind: str = "") -> GeneratedContract:
     """Return a contract for a robot. kind: of the actions, as a person says it; empty: as controllers say."""
     notes = [*ORDER_NOTES, *view.remarks]
+    left_out: list[LeftOut] = []
+    view = replace(view, commands=_choose_commands(view.commands, notes, left_out))
     state = _suggest_state(view, notes)
     kinds = {command.kind for command in view.commands if command.kind}
     if not kind and len(kinds) == 1 and all(command.kind for command in view.commands):
@@ -89,7 +122,9 @@ def suggest(view: RobotView, kind: str = "") -> GeneratedContract:
         content["images"] = images
     content["actions"] = _suggest_actions(view, state, kind)
     content["commands"] = _suggest_commands(view.commands)
-    return GeneratedContract(content, tuple(notes))
+    left_out += _leave_out_others(view.others, notes)
+    notes += describe_accelerations(view.urdf)
+    return GeneratedContract(content, tuple(notes), tuple(left_out))
 
 
 # -- state ---------------------------------------------------------------------------------------------------
@@ -129,8 +164,8 @@ def _suggest_images(topics: Sequence[ImageTopic], notes: list[str]) -> dict[str,
     """Return the cameras: of a camera's topics the one that comes compressed, because its JPEG is kept."""
     images: dict[str, Any] = {}
     taken: dict[str, str] = {}  # the topic of each camera, by its name without the transport
-    unreadable = [topic.topic for topic in topics if topic.topic.endswith("/compressedDepth")]
-    notes += [f"{topic}: left out, this transport is not read; take the raw topic" for topic in unreadable]
+    unreadable = {topic.topic: why for topic in topics if (why := _why_unreadable(topic))}
+    notes += [f"{topic}: left out, {why}; take the raw topic" for topic, why in unreadable.items()]
     topics = [topic for topic in topics if topic.topic not in unreadable]
     for topic in sorted(topics, key=lambda topic: (topic.type != COMPRESSED_IMAGE, topic.topic)):
         name = _camera_name(topic.topic)
@@ -146,6 +181,18 @@ def _suggest_images(topics: Sequence[ImageTopic], notes: list[str]) -> dict[str,
     return dict(sorted(images.items()))
 
 
+def _why_unreadable(topic: ImageTopic) -> str:
+    """Return why a robot cannot send a camera's images as they come; empty where it can."""
+    if topic.topic.endswith("/compressedDepth"):
+        return "this transport is not read"
+    if topic.type != COMPRESSED_IMAGE or not topic.encoding:
+        return ""
+    colour: Colour = "depth" if _is_depth(topic.encoding) else "rgb"
+    if first_word(topic.encoding) not in FORMATS[colour]:
+        return f"found {topic.encoding!r}, expected {FORMATS[colour][0]}"
+    return find_wrong_origin(topic.encoding, colour)
+
+
 def _camera_name(topic: str) -> str:
     """Return the part of a topic's name that says which camera it is: `wrist` of `wrist/image_raw`."""
     parts = topic.strip("/").split("/")
@@ -157,7 +204,11 @@ def _camera_name(topic: str) -> str:
 def _colour(topic: ImageTopic) -> str:
     if not topic.encoding:
         return mark(f"rgb or depth; no message was received on {topic.topic}")
-    return "depth" if topic.encoding.split(";")[0].strip() in DEPTH_ENCODINGS else "rgb"
+    return "depth" if _is_depth(topic.encoding) else "rgb"
+
+
+def _is_depth(encoding: str) -> bool:
+    return encoding.partition(";")[0].strip() in DEPTH_ENCODINGS
 
 
 # -- actions and commands ------------------------------------------------------------------------------------
@@ -177,6 +228,28 @@ def _suggest_actions(view: RobotView, state: Any, kind: str) -> dict[str, Any]:
     }
 
 
+def _choose_commands(
+    commands: Sequence[CommandTopic], notes: list[str], left_out: list[LeftOut]
+) -> list[CommandTopic]:
+    """Return the commands of active controllers, and of others those for joints that no active one takes."""
+    active = [command for command in commands if not command.inactive]
+    taken = {name for command in active for name in command.names}
+    is_known = all(command.names for command in active)  # which joints they take
+    chosen = list(active)
+    for command in commands:
+        if not command.inactive:
+            continue
+        if active and (not is_known or not command.names or taken & set(command.names)):
+            entry = {"topic": command.topic, "type": command.type, "names": list(command.names)}
+            left_out.append(LeftOut("commands", [entry], f"controller {command.inactive}: {DRIVERS_PAGE}"))
+        else:
+            notes.append(
+                f"{command.topic}: controller {command.inactive}, activate it before it is commanded"
+            )
+            chosen.append(command)
+    return sorted(chosen, key=lambda command: command.topic)
+
+
 def _suggest_commands(commands: Iterable[CommandTopic]) -> Any:
     sinks: list[dict[str, Any]] = []
     taken: dict[str, str] = {}
@@ -192,3 +265,113 @@ def _suggest_commands(commands: Iterable[CommandTopic]) -> Any:
         topic = mark("the topic from which the controller takes commands; none was found")
         sinks.append({"topic": topic, "type": UNKNOWN_COMMAND_TYPE, "names": mark("a list of actions")})
     return sinks
+
+
+# -- other topics: a person may want them, and a page tells how ----------------------------------------------
+
+COMMANDS_PAGE = "docs/how-to/mobile_base.md"
+CONTRACT_PAGE = "docs/reference/contract.md"
+DRIVERS_PAGE = "docs/reference/drivers.md"
+GRIPPER_PAGE = "docs/how-to/gripper_action.md"
+STATE_PAGE = "docs/how-to/state_from_any_message.md"
+ACTION = "/action/"  # in the types of actions
+MOST_FIELDS = 16  # of an entry
+# Of the runtime, not of the robot.
+_PLUMBING = re.compile(
+    r"(action_msgs|bond|controller_manager_msgs|diagnostic_msgs|lifecycle_msgs|pal_statistics_msgs|rcl_interfaces"
+    r"|remote_inference|rosgraph_msgs|tf2_msgs|visualization_msgs|\w+_image_transport)/.*"
+    r"|sensor_msgs/msg/CameraInfo|control_msgs/msg/\w*ControllerState"
+)
+_NO_SENSOR = re.compile(r"(^|\.)(header|stamp|layout)\.|covariance")  # of the paths of numbers
+
+
+def _numbers(topic: OtherTopic) -> list[str]:
+    return [path for path in topic.numbers if not _NO_SENSOR.search(path)]
+
+
+def _is_command(topic: OtherTopic) -> bool:
+    """Whether a topic seems to be for commands: others may publish some, and others listen to sensors."""
+    return topic.is_taken and (not topic.is_published or "cmd" in topic.topic or "command" in topic.topic)
+
+
+def _slug(topic: OtherTopic) -> str:
+    return topic.topic.strip("/").replace("/", "_")
+
+
+def _to_actions(topic: OtherTopic) -> dict[str, str]:
+    """Return a new action for each number: that of a single number is named as the topic."""
+    paths = _numbers(topic)[:MOST_FIELDS]
+    return {path: _slug(topic) if path == "data" else f"{_slug(topic)}.{path}" for path in paths}
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A section that a topic may go to, what is said of it, and its entry.
+
+    fields: the entry's key of that name. wrap: the entry as it stands in the section.
+    """
+
+    section: str
+    why: str
+    fits: Callable[[OtherTopic], bool]
+    fields: Callable[[OtherTopic], Any] | None = None
+    wrap: Callable[[OtherTopic, dict[str, Any]], Any] = lambda _, entry: [entry]
+
+
+_PLACES = (  # the first that fits
+    _Place(
+        "instruction",
+        f"a text, which may be the task: {CONTRACT_PAGE}",
+        lambda topic: topic.is_published and topic.type == "std_msgs/msg/String",
+        wrap=lambda _, entry: entry,
+    ),
+    _Place(
+        "stops",
+        f"true or false, which may be a stop: {CONTRACT_PAGE}",
+        lambda topic: topic.is_published and topic.type == "std_msgs/msg/Bool",
+        wrap=lambda topic, entry: {
+            _slug(topic): entry | {"stop_when": mark("true or false: what stops the robot")}
+        },
+    ),
+    _Place(
+        "commands",
+        f"a node serves it; its action needs limits: {GRIPPER_PAGE}",
+        lambda topic: ACTION in topic.type,
+        lambda topic: {path: _slug(topic) for path in _numbers(topic) if "position" in path},
+    ),
+    _Place(
+        "commands",
+        f"a node listens; an action for each field, with its kind and limits: {COMMANDS_PAGE}",
+        _is_command,
+        _to_actions,
+    ),
+    _Place(
+        "state",
+        f"a sensor's numbers, of which the policy may see some: {STATE_PAGE}",
+        lambda topic: topic.is_published,
+        lambda topic: _numbers(topic)[:MOST_FIELDS],
+    ),
+)
+
+
+def _leave_out_others(topics: Iterable[OtherTopic], notes: list[str]) -> list[LeftOut]:
+    """Return the entries of topics that a contract may have; those without a number are noted."""
+    left_out = []
+    for topic in topics:
+        place = next((place for place in _PLACES if place.fits(topic)), None)
+        if place is None or _PLUMBING.fullmatch(topic.type):  # None: only observers listen
+            continue
+        entry: dict[str, Any] = {
+            "action" if ACTION in topic.type else "topic": topic.topic,
+            "type": topic.type,
+        }
+        why = f"{place.why}; {topic.remedy}" if topic.remedy else place.why
+        if place.fields is not None and not topic.remedy:
+            if not (fields := place.fields(topic)):
+                notes.append(f"{topic.topic}: left out, {topic.type} has no number")
+                continue
+            entry["fields"] = fields
+            if len(_numbers(topic)) > MOST_FIELDS:
+                why = f"{why}; the first {MOST_FIELDS} of its {len(_numbers(topic))} numbers"
+        left_out.append(LeftOut(place.section, place.wrap(topic, entry), why))
+    return left_out

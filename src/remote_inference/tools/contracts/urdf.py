@@ -37,6 +37,7 @@ class UrdfJoint:
     upper: float | None = None
     velocity: float | None = None
     effort: float | None = None
+    acceleration: float | None = None  # from version 1.2 on
     mimics: str = ""  # the joint that it follows; empty: it moves by itself
 
     @property
@@ -106,7 +107,7 @@ class _Reader:
             self._begin_joint(attributes)
         elif self.path[1:] == ["joint", "limit"]:
             joint = self.joints[self.name]
-            for key in ("lower", "upper", "velocity", "effort"):
+            for key in ("lower", "upper", "velocity", "effort", "acceleration"):
                 setattr(joint, key, self._number(key, attributes.get(key)))
         elif self.path[1:] == ["joint", "mimic"]:
             if not attributes.get("joint"):
@@ -156,6 +157,17 @@ def suggest_limit(urdf: Urdf | None, name: str, kind: str) -> dict[str, Any]:
     if joint.is_linear:
         limit["unit"] = units[kind] if kind else mark("m, m/s or N, by the kind")
     return limit
+
+
+def describe_accelerations(urdf: Urdf | None) -> list[str]:
+    """Return a note where a URDF bounds accelerations, as those of version 1.2 may: a contract does not."""
+    bounds = [
+        f"{name} {joint.acceleration:g} {joint.units['velocity']}^2"
+        for name, joint in (urdf.joints if urdf else {}).items()
+        if joint.acceleration is not None and joint.is_free
+    ]
+    advice = "the URDF bounds accelerations, a contract does not: the controller has to keep"
+    return [f"{advice} {', '.join(bounds)}"] if bounds else []
 
 
 def _describe(joint: UrdfJoint) -> str:

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from remote_inference.bags.storage.bag import open_bag
+from remote_inference.bags.storage.bag import BagReader
 from remote_inference.bags.timeline.robot_bag import EXECUTED_SUFFIX
 from remote_inference.learn.environments.belt_arm.strategies import STRATEGIES
 from remote_inference.learn.evaluation.statistics import find_wilson_interval
@@ -146,7 +146,7 @@ class Motion:
 def read_motions(bag: Path) -> dict[int, Motion]:
     """Return what moved the arm, by the robot's episode. Raises BagError."""
     motions: dict[int, Motion] = {}
-    with open_bag(bag) as reader:
+    with BagReader(bag) as reader:
         for _, _, message in reader.messages([NAMESPACE + EXECUTED_SUFFIX]):
             motion = motions.setdefault(message.episode_id, Motion())
             motion.add(message.source, message.policy_version)

@@ -86,6 +86,7 @@ def _router(_fleet: Fleet, _name: str) -> Iterator[Grant]:
 def _robot(fleet: Fleet, robot: str) -> Iterator[Grant]:
     yield from _graph()
     yield from _robot_topics(robot)
+    yield from _preview(robot)
     yield from _service(f"*/{robot}/{NODE}/**")
     yield from _tokens("SS", _robot_node(robot), f"%{robot}%{NODE}%$*")
     # A robot must notice a second node of the same name.
@@ -120,6 +121,7 @@ def _operator(fleet: Fleet, _name: str) -> Iterator[Grant]:
     yield from _graph()
     for robot in fleet.robots:
         yield from _swap(_robot_topics(robot))
+        yield from _swap(_preview(robot))
         yield from _swap(_topic(f"*/{robot}/{NODE}/chunk/**"))
         yield from _swap(_service(f"*/{robot}/{NODE}/**"))
         yield from _swap(_tokens("SS", _robot_node(robot), f"%{robot}%{NODE}%$*"))
@@ -152,6 +154,12 @@ def _robot_topics(robot: str) -> Iterator[Grant]:
         yield from _tokens("MP", node, f"{names}%{ACTION}%_action%{topic}")
     yield from _tokens("MS", node, f"{names}%chunk")
     yield from _node_token(node)
+
+
+def _preview(robot: str) -> Iterator[Grant]:
+    """Publish a robot's actions ahead, which people watch and no server needs."""
+    yield from _topic(f"*/{robot}/{NODE}/preview/**", is_latched=True)
+    yield from _tokens("MP", _robot_node(robot), f"%{robot}%{NODE}%preview$*")
 
 
 def _session(robot: str, server: str) -> Iterator[Grant]:

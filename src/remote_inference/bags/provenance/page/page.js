@@ -231,7 +231,7 @@ function requestCard(request) {
   const {sent} = request;
   const rows = !sent ? [["request", "not in the bag"]] : [
     ["sent", seconds(sent.sent_s)], ["task", sent.task], ["delay hint", plural(sent.delay_steps, "tick")],
-    ["actions to continue", sent.prefix_rows || "none"],
+    ["actions to continue", sent.prefix_rows || "none"], ["sensors apart by", ms(sent.capture_skew_ms)],
     ...request.sensors.map((s) => [s.topic, `arrived ${ms(s.before_request_ms)} before`]),
   ];
   return card(`Request ${request.seq_id}`, "", list(rows));

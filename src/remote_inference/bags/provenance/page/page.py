@@ -37,9 +37,12 @@ from remote_inference.bags.timeline.robot_bag import (
     open_robot,
 )
 from remote_inference.base.contract.contract import Contract
+from remote_inference.base.documents.problems import finite
 from remote_inference.base.errors import UserError
+from remote_inference.robot.command import CommandSource
 
 _DIGITS = 5  # of positions in the page
+_STILL = frozenset(source.name for source in (CommandSource.NONE, CommandSource.ZERO, CommandSource.HOLD))
 
 
 class PageData:
@@ -74,7 +77,7 @@ class PageData:
             "start_ms": self._bag.start_ns / 1e6,
             "left_out": list(left_out),
             "missing": list(dict.fromkeys([*run.damage, *run.missing])),
-            "cursor": 0 if cursor_s is None else self._nearest(cursor_s),
+            "cursor": self._first_motion() if cursor_s is None else self._nearest(cursor_s),
             "joints": [
                 {
                     "name": joint.name,
@@ -131,6 +134,11 @@ class PageData:
     def _measured(self, joint: Joint) -> list[float | None]:
         places = np.searchsorted(joint.t_s, [c.t_s for c in self._commands], side="right") - 1
         return [_round(float(joint.value[place])) if place >= 0 else None for place in places]
+
+    def _first_motion(self) -> int:
+        """Return the place of the first tick that moves a joint, of the first one where none does."""
+        moves = (bool(one.action) and one.source not in _STILL for one in self._commands)
+        return next((place for place, does in enumerate(moves) if does), 0)
 
     def _nearest(self, t_s: float) -> int:
         return int(np.argmin([abs(command.t_s - t_s) for command in self._commands]))
@@ -235,7 +243,8 @@ def write_page(
 ) -> WrittenPage:
     """Write the page of a run to `out`, which is replaced.
 
-    window_s: (begin, end) [s] of the bag; None: all of it. cursor_s: what the page explains at first.
+    window_s: (begin, end) [s] of the bag; None: all of it. cursor_s: what the page explains at first; None:
+    the first motion.
 
     Raises BagError when the bag cannot be read, PageError when nothing of it is in the window, OSError when
     the page cannot be written.
@@ -266,18 +275,9 @@ def _write(out: Path, data: Mapping[str, Any]) -> None:
     try:
         text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     except ValueError:  # a recorded number is none, which JSON does not know
-        text = json.dumps(_finite(data), separators=(",", ":"), allow_nan=False)
+        text = json.dumps(finite(data), separators=(",", ":"), allow_nan=False)
     text = text.replace("<", "\\u003c")
     head, rest = TEMPLATE.read_text(encoding="utf-8").split("/*DATA*/")
     middle, tail = rest.split("/*SCRIPT*/")
     with atomic_write(out) as draft, draft.open("w", encoding="utf-8") as file:
         file.writelines((head, text, middle, SCRIPT.read_text(encoding="utf-8"), tail))
-
-
-def _finite(data: Any) -> Any:
-    """Return a document with nothing in the place of numbers that are none."""
-    if isinstance(data, float):
-        return data if math.isfinite(data) else None
-    if isinstance(data, Mapping):
-        return {key: _finite(value) for key, value in data.items()}
-    return [_finite(item) for item in data] if isinstance(data, (list, tuple)) else data

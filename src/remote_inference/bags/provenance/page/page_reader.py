@@ -14,12 +14,7 @@ import numpy as np
 from PIL import Image
 
 from remote_inference.bags.provenance.motion import Command, ImageFacts, Request
-from remote_inference.bags.provenance.run_reader import (
-    WATCHDOG,
-    RunReader,
-    describe_damage,
-    describe_image,
-)
+from remote_inference.bags.provenance.run_reader import WATCHDOG, RunReader, describe_damage, describe_image
 from remote_inference.bags.storage.bag import OnProgress, Window
 from remote_inference.bags.storage.bag_records import BagError
 from remote_inference.bags.timeline.messages import Newest, RequestKey

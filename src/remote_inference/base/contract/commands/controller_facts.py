@@ -55,9 +55,12 @@ PARAMETERS = (
     "joints",
     "command_joints",
     "interface_name",
+    "command_interfaces",
     "allow_partial_joints_goal",
     "interpolate_from_desired_state",
     "open_loop_control",  # its name in older versions
+    "cmd_timeout",
+    "constraints.goal_time",
 )
 INTERPOLATE = "interpolate_from_desired_state: true"
 
@@ -72,8 +75,11 @@ class ControllerFacts:
     node: str
     joints: tuple[str, ...] = ()
     interface: str = ""  # that it forwards to; empty: unknown
+    command_interfaces: tuple[str, ...] = ()  # of its joints; a trajectory's positions may become velocities
     accepts_partial_commands: bool = True  # a command need not name all its joints
     interpolates: bool = False  # its next trajectory begins where the one before has led
+    cmd_timeout_s: float = 0.0  # after a trajectory's end it holds; 0: never
+    goal_time_s: float = 0.0  # what a trajectory may take longer than it says
     problem: str = ""
 
 
@@ -88,16 +94,26 @@ class Mismatch:
 
 def facts_of(node: str, parameters: Mapping[str, object]) -> ControllerFacts:
     """Return the facts on a controller. parameters: the values of PARAMETERS that it has."""
-    joints = parameters.get("command_joints") or parameters.get("joints") or ()
     interface = parameters.get("interface_name")
     return ControllerFacts(
         node,
-        tuple(map(str, joints)) if isinstance(joints, list | tuple) else (),
+        _texts(parameters.get("command_joints")) or _texts(parameters.get("joints")),
         interface if isinstance(interface, str) else "",
+        _texts(parameters.get("command_interfaces")),
         accepts_partial_commands=parameters.get("allow_partial_joints_goal") is not False,
         interpolates=True
         in (parameters.get("interpolate_from_desired_state"), parameters.get("open_loop_control")),
+        cmd_timeout_s=_number(parameters.get("cmd_timeout")),
+        goal_time_s=_number(parameters.get("constraints.goal_time")),
     )
+
+
+def _number(value: object) -> float:
+    return value if isinstance(value, float) else 0.0
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list | tuple) else ()
 
 
 def find_mismatch(sink: CommandSink, kind: str, facts: ControllerFacts) -> Mismatch | None:
@@ -138,6 +154,14 @@ def _find_named_mismatch(sink: CommandSink, facts: ControllerFacts) -> Mismatch 
         advice = "it refuses every command: name all its joints, or set its allow_partial_joints_goal"
         return Mismatch(found, ", ".join(wanted), advice)
     return None
+
+
+def ignores_timeout(facts: ControllerFacts) -> bool:
+    """Return whether a trajectory controller has a timeout that it ignores, as its goal_time is no shorter.
+
+    From ros2_controllers' versions of September 2026 on that is 10 s where nothing is said, before them 0.
+    """
+    return 0.0 < facts.cmd_timeout_s <= facts.goal_time_s
 
 
 def starts_at_measured_position(sink: CommandSink, facts: ControllerFacts) -> bool:

@@ -8,7 +8,7 @@ import pkgutil
 
 from remote_inference.base.contract.commands.sink import TAKEOVER_INTERFACES, CommandInterface, CommandSink
 from remote_inference.base.contract.contract import Contract
-from remote_inference.base.contract.operator_inputs import TakeoverInput
+from remote_inference.base.contract.operator_inputs import TakeoverInput, TakeoverPart
 from remote_inference.base.documents.registry import Registry
 from remote_inference.base.wire.arrays import WireError
 from remote_inference.base.wire.commands.fields import FieldCommandReader, FieldWriter
@@ -50,10 +50,23 @@ def make_command_writers(contract: Contract) -> list[CommandWriter]:
     return [make(place, sink) for place, sink in enumerate(contract.commands)]
 
 
-def make_command_reader(takeover: TakeoverInput, contract: Contract) -> CommandReader:
-    """Return the reader of a person's commands."""
-    reader = _find_reader(takeover.type, TAKEOVER_INTERFACES.get(takeover.type))
-    return reader(takeover.topic, contract.actions.kinds, contract.actions.names)
+def make_takeover_readers(takeover: TakeoverInput, contract: Contract) -> list[CommandReader]:
+    """Return the reader of each topic of a person's commands, in the order of `TakeoverInput.share`.
+
+    Raises WireError naming the key of the contract.
+    """
+    readers: list[CommandReader] = []
+    shares = takeover.share(contract.actions.names)
+    for (place, source), names in zip(takeover.by_place.items(), shares, strict=True):
+        if isinstance(source, TakeoverPart) and source.fields:
+            try:
+                readers.append(FieldCommandReader(source, contract))
+            except WireError as error:
+                raise WireError(f"{place}.{error}") from error
+            continue
+        reader = _find_reader(source.type, TAKEOVER_INTERFACES.get(source.type))
+        readers.append(reader(source.topic, [contract.actions.kind_of(name) for name in names], names))
+    return readers
 
 
 def make_sink_reader(sink: CommandSink, contract: Contract) -> CommandReader:

@@ -18,17 +18,12 @@ from remote_inference.base.contract.action_kinds import ACTION_KINDS
 from remote_inference.base.contract.commands.sink import CommandSink
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.field_path import FieldPart, FieldPath, parse_field_path
+from remote_inference.base.contract.operator_inputs import TakeoverPart
 from remote_inference.base.wire.arrays import WireError
 from remote_inference.base.wire.commands.writer import CommandReader, CommandWriter
 from remote_inference.base.wire.message_types import command_class, message_class
 from remote_inference.base.wire.sensors.content_time import is_stamped
-from remote_inference.base.wire.sensors.fields import (
-    NUMBERS,
-    FieldReader,
-    find_type,
-    item_type,
-    message_type,
-)
+from remote_inference.base.wire.sensors.fields import NUMBERS, FieldReader, find_type, item_type, message_type
 
 FLOATS = ("float", "double")
 LARGEST_FLOAT = float(np.finfo(np.float32).max)
@@ -111,17 +106,21 @@ class FieldWriter(CommandWriter):
 
 
 class FieldCommandReader(CommandReader):
-    """Reads what a FieldWriter has written."""
+    """Reads what a FieldWriter has written, or a person's device writes."""
 
-    def __init__(self, sink: CommandSink, contract: Contract) -> None:
+    def __init__(self, sink: CommandSink | TakeoverPart, contract: Contract) -> None:
         """Look the fields up. Raises WireError as FieldWriter does."""
-        super().__init__(sink.topic, [contract.kind_of(sink)] * len(sink.names), sink.names)
+        names = tuple(sink.fields.values())
+        super().__init__(sink.topic, [contract.actions.kind_of(name) for name in names], names)
         self.message_type = _find_class(sink)
         paths = [parse_field_path(text) for text in sink.fields]
         self._reader = FieldReader(sink.type, paths, sink.topic)
-        limits = [contract.actions.limit_of(name) for name in sink.names]
+        limits = [contract.actions.limit_of(name) for name in names]
         self._ends = np.array([[limit.min, limit.max] for limit in limits])
         self._is_boolean = np.array([find_type(sink.type, path)[1] == "boolean" for path in paths])
+        for text, name, is_boolean in zip(sink.fields, names, self._is_boolean, strict=True):
+            if is_boolean and contract.actions.kind_of(name) != "switch":  # false would be its lower limit
+                raise WireError(f"fields: found {text!r}, a boolean, for {name}, expected a number")
 
     def read(self, message: Any) -> NDArray[np.float64]:
         values = self._reader.read(message)
@@ -129,7 +128,7 @@ class FieldCommandReader(CommandReader):
         return np.where(self._is_boolean, closed, values)
 
 
-def _find_class(sink: CommandSink) -> Any:
+def _find_class(sink: CommandSink | TakeoverPart) -> Any:
     try:
         return command_class(sink.type)
     except WireError as error:

@@ -29,7 +29,7 @@ class CommandReader:
 
     def __init__(self, topic: str, kinds: Sequence[Kind], names: Sequence[str]) -> None:
         """kinds, names: of the actions that the topic carries, in its own order."""
-        self._topic = topic
+        self.topic = topic
         self._kinds = tuple(kinds)
         self._names = tuple(names)
 
@@ -44,7 +44,7 @@ class CommandReader:
         return values
 
     def _error(self, problem: str) -> SensorError:
-        return SensorError(f"{self._topic}: {problem}")
+        return SensorError(f"{self.topic}: {problem}")
 
 
 class CommandWriter:

@@ -9,13 +9,14 @@ was measured.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from sensor_msgs.msg import Image
 
+from remote_inference.base.contract.image_source import Colour
 from remote_inference.base.exchange import ImageFeature
 from remote_inference.base.wire.arrays import ByteBuffer, WireError, bytes_field
 
@@ -48,13 +49,14 @@ _COLOUR = {
 }
 _MILLIMETRES = "16UC1"
 _METRES = "32FC1"
+_RAW: Mapping[Colour, tuple[str, ...]] = {"rgb": tuple(_COLOUR), "depth": (_MILLIMETRES, _METRES)}
 
 
 class ImageError(WireError):
     """An image cannot be encoded, decoded or converted; the text says what was found and expected."""
 
 
-def image_from_message(message: Image) -> NDArray[Any]:
+def image_from_message(message: Image, colour: Colour | None = None) -> NDArray[Any]:
     """Return uint8 RGB `[height, width, 3]`, or uint16 `[height, width]` in millimetres for depth.
 
     Colour may be rgb8, bgr8, rgba8, bgra8 or mono8, and with cv_bridge also every encoding that it converts.
@@ -62,8 +64,8 @@ def image_from_message(message: Image) -> NDArray[Any]:
     values beyond 65.535 m become 65535. Row padding and byte order are honoured. The result is C-contiguous
     and read-only; it shares the message's memory when nothing had to be converted.
 
-    Raises ImageError for another encoding, data that does not fill height and step, or a size beyond MAX_SIDE
-    or MAX_PIXELS.
+    colour: of the camera, None where it is not known. Raises ImageError for another encoding, data that does
+    not fill height and step, or a size beyond MAX_SIDE or MAX_PIXELS.
     """
     require_size(message.height, message.width)
     if len(message.data) != message.height * message.step:
@@ -72,12 +74,15 @@ def image_from_message(message: Image) -> NDArray[Any]:
             f"expected height {message.height} x step {message.step} = {message.height * message.step}"
         )
     image: NDArray[Any]
+    expected = _RAW[colour] if colour else (*_RAW["rgb"], *_RAW["depth"])
+    if colour and (message.encoding in _RAW["depth"]) != (colour == "depth"):
+        raise _unexpected(message, expected)
     if message.encoding == _MILLIMETRES:
         image = np.ascontiguousarray(_pixels(message, "u2", 1)[..., 0], np.uint16)
     elif message.encoding == _METRES:
         image = _to_millimetres(_pixels(message, "f4", 1)[..., 0])
     else:
-        image = _to_rgb(message)
+        image = _to_rgb(message, expected)
     image.flags.writeable = False
     return image
 
@@ -113,7 +118,7 @@ def require_possible_sizes(features: Sequence[ImageFeature]) -> None:
                 raise ImageError(f"{feature.name}: {error}") from error
 
 
-def _to_rgb(message: Image) -> NDArray[np.uint8]:
+def _to_rgb(message: Image, expected: Sequence[str]) -> NDArray[np.uint8]:
     order, channels = _COLOUR.get(message.encoding, ((), 0))
     # cv_bridge shifts rows whose padding is not a whole number of pixels: the table converts padded images.
     if _BRIDGE and (not channels or message.step == message.width * channels):
@@ -124,8 +129,7 @@ def _to_rgb(message: Image) -> NDArray[np.uint8]:
                 f"encoding {message.encoding!r}: cv_bridge cannot convert it to rgb8: {error}"
             ) from error
     if not channels:
-        expected = ", ".join((*_COLOUR, _MILLIMETRES, _METRES))
-        raise ImageError(f"encoding: found {message.encoding!r}, expected one of {expected}")
+        raise _unexpected(message, expected)
     pixels = _pixels(message, "u1", channels)
     if message.encoding == "rgb8":
         return np.ascontiguousarray(pixels)
@@ -133,6 +137,10 @@ def _to_rgb(message: Image) -> NDArray[np.uint8]:
     for channel, source in enumerate(order):
         rgb[..., channel] = pixels[..., source]
     return rgb
+
+
+def _unexpected(message: Image, expected: Sequence[str]) -> ImageError:
+    return ImageError(f"encoding: found {message.encoding!r}, expected one of {', '.join(expected)}")
 
 
 def _to_millimetres(metres: NDArray[np.floating[Any]]) -> NDArray[np.uint16]:
@@ -174,6 +182,13 @@ def require_size(height: int, width: int) -> None:
         )
 
 
+_SIGNATURES = {b"\xff\xd8\xff": "JPEG", b"\x89PNG\r\n\x1a\n": "PNG"}
+
+
 def undecodable(data: ByteBuffer, kind: str, reason: object) -> ImageError:
     """Return the error for data that a decoder does not take. kind: of the encoding, in capitals."""
+    head = bytes(data[:8])
+    for begin, found in _SIGNATURES.items():
+        if head.startswith(begin) and found != kind:
+            return ImageError(f"{kind}: {len(data)} bytes are {found}, which is labelled {kind.lower()}")
     return ImageError(f"{kind}: {len(data)} bytes cannot be decoded: {reason}")

@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from sensor_msgs.msg import CompressedImage, Image
 
 from remote_inference.base.contract.contract import Contract
-from remote_inference.base.contract.image_source import COMPRESSED_IMAGE, RAW, ImageSource, first_word
+from remote_inference.base.contract.image_source import (
+    COMPRESSED_IMAGE,
+    RAW,
+    ImageSource,
+    find_wrong_origin,
+    first_word,
+)
 from remote_inference.base.contract.state_source import MESSAGE_READERS, MessageReader, StateSource
 from remote_inference.base.exchange import ImageFeature
 from remote_inference.base.wire.arrays import SensorError, WireError, bytes_field, find_non_finite
@@ -176,13 +182,13 @@ class CameraReader:
         name = self._feature.encoding
         if self._encoding is None or first_word(message.format) not in self._encoding.formats:
             raise ImageError(f"format: found {message.format!r}, expected {name} for {self._source.colour}")
+        if problem := find_wrong_origin(message.format, self._source.colour):
+            raise ImageError(f"format: {problem}: let the driver publish one, or take its raw topic")
         self._size = self._encoding.size(message.data)
         return CompressedImage(header=message.header, format=name, data=message.data)
 
     def _encode(self, message: Image) -> CompressedImage | Image:
-        image = image_from_message(message)
-        if (image.ndim == 2) != (self._source.colour == "depth"):
-            raise ImageError(f"encoding: found {message.encoding!r}, expected one of {self._source.colour}")
+        image = image_from_message(message, self._source.colour)
         height, width = image.shape[:2]
         self._size = (height, width)
         if self._encoding is None:

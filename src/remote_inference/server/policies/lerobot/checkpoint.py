@@ -9,7 +9,7 @@ known steps only. The options, or a data set's, add the names and the control ra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +18,7 @@ from pydantic import Field
 
 from remote_inference.base.documents.document import Document, DocumentError, parse_json
 from remote_inference.base.documents.problems import show_value
+from remote_inference.base.lerobot_format import flatten_names
 from remote_inference.base.policy import PolicyError
 from remote_inference.server.policies.file_content import (
     Content,
@@ -194,6 +195,28 @@ def _find_kind(config: Any, file: Path) -> str:
     return kind
 
 
+def find_renames(checkpoint: Checkpoint, needed: Sequence[str]) -> tuple[str, ...]:
+    """Return in words which of the features that a policy reads its preprocessor gives it by another name.
+
+    Robots send features by the names of `input_features`, `needed`, and the renaming comes after that. Raises
+    PolicyError for one that leaves none of a name.
+    """
+    name = "rename_observations_processor"
+    renames = (checkpoint.pre.find_step(name) or {}).get("rename_map") or {}
+    place = f"{checkpoint.pre.file}: {name}.rename_map"
+    if not isinstance(renames, dict) or not all(isinstance(value, str) for value in renames.values()):
+        raise PolicyError(f"{place}: found {show_value(renames)}, expected names by names")
+    given = {key: renames.get(key, key) for key in needed}  # what each becomes
+    for key, new in given.items():
+        if key not in given.values():
+            raise PolicyError(
+                f"{place}: found {show_value(key)} renamed to {show_value(new)}, and nothing in its place; "
+                f"expected a map that leaves it: the policy reads it (input_features of {CONFIG_FILE})"
+            )
+    changed = [(key, new) for key, new in given.items() if key != new]
+    return tuple(f"{key} of the robot is {new} of the policy (rename_map)" for key, new in changed)
+
+
 def _read_pipeline(file: Path) -> SavedPipeline:
     if not file.exists():
         raise MissingProcessorError(file)
@@ -320,8 +343,12 @@ def find_names(options: LeRobotOptions, folder: Path, state_dim: int | None, act
     def find(key: str, stated: tuple[str, ...], feature: str, count: int | None) -> tuple[str, ...]:
         if stated or not file:
             return _check_names(f"model.options: {key}", stated, count)
-        recorded = _flatten(data_set["features"].get(feature, {}).get("names"))
-        return _check_names(f"{file}: features.{feature}.names", recorded, count)
+        where = f"{file}: features.{feature}.names"
+        try:
+            recorded = flatten_names(data_set["features"].get(feature, {}).get("names"))
+        except ValueError as error:
+            raise PolicyError(f"{where}: {error}") from None
+        return _check_names(where, recorded, count)
 
     return Names(
         find("state_names", options.state_names, "observation.state", state_dim),
@@ -348,7 +375,8 @@ def _check_names(where: str, names: tuple[str, ...], count: int | None) -> tuple
     if not names or (count is not None and len(names) != count):
         found = f"{len(names)}: {show_value(list(names))}" if names else "none"
         expected = "names" if count is None else f"{count} names"
-        raise PolicyError(f"{where}: found {found}, expected {expected}, as the checkpoint has no names")
+        why = "one for each value of the checkpoint" if names else "as the checkpoint has no names"
+        raise PolicyError(f"{where}: found {found}, expected {expected}, {why}")
     if len(set(names)) < len(names):
         raise PolicyError(f"{where}: found {show_value(list(names))}, expected each name once")
     return names
@@ -363,12 +391,3 @@ def _read_data_set(file: Path) -> dict[str, Any]:
     if not isinstance(features, dict) or not all(isinstance(value, dict) for value in features.values()):
         raise DocumentError(f"{file}: features: found {show_value(features)}, expected a data set's features")
     return dict(content)
-
-
-def _flatten(names: Any) -> tuple[str, ...]:
-    """Return names that a data set lists, or holds in a mapping with one list, such as `motors`."""
-    if isinstance(names, dict) and len(names) == 1:
-        (names,) = names.values()
-    if isinstance(names, list) and all(isinstance(name, str) for name in names):
-        return tuple(names)
-    return ()

@@ -30,6 +30,7 @@ from remote_inference.server.policies.lerobot.checkpoint import (
     LeRobotOptions,
     Names,
     find_names,
+    find_renames,
     find_units,
 )
 from remote_inference.server.policies.lerobot.policy import LeRobotPolicy
@@ -143,6 +144,7 @@ def load_checkpoint(checkpoint: Checkpoint, source: ModelSource, options: LeRobo
     language_model = _find_language_model(checkpoint, options)
     config = _read_config(checkpoint)
     features = _find_features(checkpoint, config)
+    notes = find_renames(checkpoint, [*features.image_shapes, *([STATE] if features.state_dim else [])])
     names = find_names(options, checkpoint.folder, features.state_dim, features.action_dim)
     _adapt(config, source, options, device, language_model)
     pairs = ProcessorFactory(checkpoint, features, device, _load_tokenizer(checkpoint, language_model))
@@ -169,6 +171,9 @@ def load_checkpoint(checkpoint: Checkpoint, source: ModelSource, options: LeRobo
             kinds=dict.fromkeys(names.action, ANY_KIND) if pairs.makes_absolute else {},
             reads_task=bool(checkpoint.family.language_files),
             dtype="bfloat16" if "bfloat16" in dtypes else "float32",
+            notes=notes,
+            state_ranges=pairs.find_state_ranges(names.state),
+            action_ranges=pairs.find_action_ranges(names.action),
         )
         shape = noise_shape(config) if noise_shape else None
         compiled = checkpoint.family.compiled if options.compile else ()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,13 +28,14 @@ from lerobot.processor.converters import (
     transition_to_batch,
     transition_to_policy_action,
 )
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 
 from remote_inference.base.policy import Float32Array, PastStep, PolicyError, PolicyObservation
 from remote_inference.server.policies.file_content import Content, explain_damage, one_line
 from remote_inference.server.policies.lerobot.checkpoint import CONFIG_FILE, Checkpoint, SavedPipeline
-from remote_inference.server.policies.trained_policy import read_image, read_prefix, read_state
+from remote_inference.server.policies.trained_policy import ranges_of, read_image, read_prefix, read_state
 
 # Without a step, a mode or statistics LeRobot passes a feature on as it is, and statistics of another length
 # are broadcast: the arm would get actions in no unit at all, and nothing would say so.
@@ -148,6 +149,16 @@ class ProcessorFactory:
             if isinstance(step, AbsoluteActionsProcessorStep):
                 step.relative_step = relative
         return pre, post
+
+    def find_state_ranges(self, names: Sequence[str]) -> dict[str, tuple[float, float]]:
+        """Return the policy's `state_ranges`, as far as its statistics say them."""
+        return _ranges_of(_find(self.make_pair()[0], NormalizerProcessorStep), STATE, names)
+
+    def find_action_ranges(self, names: Sequence[str]) -> dict[str, tuple[float, float]]:
+        """Return the policy's `action_ranges`: none of a model's differences, which no robot gets."""
+        if self.makes_absolute:
+            return {}
+        return _ranges_of(_find(self.make_pair()[1], UnnormalizerProcessorStep), "action", names)
 
     def check_normalization(self, config: Any) -> None:
         """Raise PolicyError unless one step scales each feature as the policy's configuration says."""
@@ -277,6 +288,28 @@ class _Blueprint:
             )
         except Exception as error:  # a step's class raises what it likes
             raise PolicyError(f"{self.saved.file}: {one_line(error)}") from error
+
+
+def _ranges_of(step: Any, key: str, names: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Return where most of a feature's training data was, by name; nothing where no statistics say it."""
+    known = step.state_dict() if step is not None else {}
+
+    def read(part: str) -> NDArray[Any] | None:
+        found = known.get(f"{key}.{part}")
+        if found is None or tuple(found.shape) != (len(names),):
+            return None
+        values: NDArray[Any] = found.float().cpu().numpy()
+        return values
+
+    low, high, least, most = read("q01"), read("q99"), read("min"), read("max")
+    mean, std = read("mean"), read("std")
+    if low is None or high is None:
+        low, high = (least, most) if mean is None or std is None else (mean - 2 * std, mean + 2 * std)
+    if low is None or high is None:
+        return {}
+    if least is not None and most is not None:  # data at its two ends deviates farther than it goes
+        low, high = np.maximum(low, least), np.minimum(high, most)
+    return ranges_of(names, (low + high) / 2, (high - low) / 4)
 
 
 def _find(pipeline: Any, kind: type) -> Any:

@@ -43,6 +43,7 @@ from remote_inference.server.policies.trained_policy import (
     ModelInput,
     Positive,
     TrainedPolicy,
+    ranges_of,
     require_batch,
 )
 from remote_inference.server.policy_error import raise_device_loss
@@ -223,6 +224,9 @@ class TorchChunkPolicy:
         _load_weights(network, weights, weights_file, self.config.architecture)
         self._action_mean: Float32Array = network.action_mean.numpy().copy()
         self._action_std: Float32Array = network.action_std.numpy().copy()
+        state_ranges = ranges_of(
+            self.config.state_names, network.state_mean.numpy(), network.state_std.numpy()
+        )
         self._dtype = _DTYPES[dtype]
         self._device = parse_device(device)
         with using_device(device):
@@ -240,6 +244,8 @@ class TorchChunkPolicy:
             max_batch=_MAX_BATCH,
             samples=network.samples,
             dtype=dtype,
+            state_ranges=state_ranges,
+            action_ranges=ranges_of(self.config.action_names, self._action_mean, self._action_std),
         )
 
     def weights(self) -> Mapping[str, torch.Tensor]:

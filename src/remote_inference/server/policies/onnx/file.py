@@ -161,7 +161,10 @@ def _describe(model: onnx.ModelProto, path: Path) -> OnnxDescription:
     source = f"{path}: metadata_props: {METADATA_KEY}"
     if len(texts) != 1:
         keys = ", ".join(entry.key for entry in model.metadata_props) or "no keys"
-        raise PolicyError(f"{source}: found {keys}, expected this key, once")
+        raise PolicyError(
+            f"{source}: found {keys}, expected this key, once: `remote-inference export-onnx` writes it, and "
+            "docs/how-to/onnx.md adds it to a file of others (docs/reference/onnx_files.md: what it says)"
+        )
     return parse_document(parse_json(texts[0], source), OnnxDescription, source)
 
 

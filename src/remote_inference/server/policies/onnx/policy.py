@@ -37,6 +37,7 @@ from remote_inference.server.policies.trained_policy import (
     ModelInput,
     draw_noise,
     prefix_arrays,
+    ranges_of,
     require_batch,
 )
 
@@ -95,6 +96,9 @@ class OnnxPolicy:
             max_batch=self._batch or _MAX_BATCH,
             samples=NOISE in self._inputs,
             reads_task=TASK in self._inputs,
+            action_ranges=ranges_of(description.action_names, self._action_mean, self._action_std)
+            if description.action_std
+            else {},
         )
 
     def make_processors(self) -> ChunkProcessors:

@@ -23,7 +23,13 @@ from remote_inference.base.contract.action_kinds import ANY_KIND
 from remote_inference.base.documents.problems import show_value
 from remote_inference.base.policy import Float32Array, PolicyError
 from remote_inference.base.wire.arrays import WireError
-from remote_inference.server.frameworks.openpi import DTYPES, MAX_FRAME_BYTES, read_msgpack, write_msgpack
+from remote_inference.server.frameworks.openpi import (
+    DTYPES,
+    MAX_FRAME_BYTES,
+    read_msgpack,
+    read_numpy,
+    write_msgpack,
+)
 from remote_inference.server.manifest.manifest import ModelSource
 from remote_inference.server.policies.remote.policy import (
     Entry,
@@ -52,12 +58,13 @@ class Gr00tOptions(RemoteOptions):
 
 # -- GR00T N1.6's messages: msgpack in which a map with the key `__ndarray_class__` holds an array as `.npy`
 #
-# `pack` writes what N1.6's client writes, `unpack` reads what its server writes, within limits and only the
-# types of `DTYPES`: the header of an array is read before its memory is taken, and nothing is unpickled.
+# `pack` writes what N1.6's client writes. `unpack` reads what its server writes, and arrays as later ones
+# (msgpack-numpy's) and openpi's write them, within limits and only the types of `DTYPES`: the header of an
+# array is read before its memory is taken, and nothing is unpickled.
 
 
 _ARRAY, _NPY = "__ndarray_class__", "as_npy"
-_MODALITY, _JSON = "__ModalityConfig_class__", "as_json"
+_MODALITIES, _JSON = {"__ModalityConfig_class__", "__ModalityConfig__"}, "as_json"
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
@@ -90,9 +97,9 @@ def _describe(value: Any) -> dict[str, Any]:
 def _read_map(values: dict[Any, Any]) -> Any:
     if _ARRAY in values:
         return _read_npy(values.get(_NPY))
-    if _MODALITY in values:
+    if not _MODALITIES.isdisjoint(values):
         return values.get(_JSON)
-    return values
+    return read_numpy(values)
 
 
 def _read_npy(data: Any) -> NDArray[Any]:

@@ -32,6 +32,7 @@ from remote_inference.server.policies.remote.policy import (
     RemoteOptions,
     RemotePolicy,
     Server,
+    describe,
     one_line,
     read_api_key,
     require_actions,
@@ -144,7 +145,9 @@ class OpenpiServer(Server):
         self._send(observation, "inference")
         answer = self._unpack("inference", self._receive_bytes("inference", timeout_s))
         if isinstance(answer, dict):
-            answer = answer.get("actions")
+            if "actions" not in answer:
+                raise PolicyError(f"{self.place}: answer: found {describe(answer)}, expected 'actions'")
+            answer = answer["actions"]
         shape = (self._options.chunk_size, len(self._options.action_names))
         return require_actions(f"{self.place}: actions", answer, shape)
 

@@ -8,7 +8,7 @@ import hashlib
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -306,9 +306,14 @@ class RemotePolicy:
 
 
 def require_actions(where: str, found: Any, shape: tuple[int, ...]) -> Float32Array:
-    """Return an answer as float32. Raises PolicyError for another shape or type, and for NaN."""
+    """Return an answer, an array or lists, as float32.
+
+    Raises PolicyError for another shape or type, and for NaN.
+    """
+    if isinstance(found, list):
+        found = _read_lists(found)
     if not isinstance(found, np.ndarray):
-        raise PolicyError(f"{where}: found {_describe(found)}, expected an array of shape {list(shape)}")
+        raise PolicyError(f"{where}: found {describe(found)}, expected an array of shape {list(shape)}")
     if found.shape != shape:
         raise PolicyError(f"{where}: found shape {list(found.shape)}, expected {list(shape)}")
     if found.dtype.kind != "f":
@@ -321,7 +326,27 @@ def require_actions(where: str, found: Any, shape: tuple[int, ...]) -> Float32Ar
     return rows
 
 
-def _describe(found: Any) -> str:
+def _read_lists(rows: list[Any]) -> Any:
+    """Return the array of lists within each other that hold numbers of one kind; else what was found."""
+    if not all(isinstance(leaf, (int, float, np.generic, np.ndarray)) for leaf in _leaves(rows)):
+        return rows  # text, of which numpy would make an array as wide as the longest
+    try:
+        array = np.array(rows)
+    except (ValueError, OverflowError):  # of several lengths
+        return rows
+    is_whole = array.dtype.kind in "iu"  # a peer in another language writes 0.0 as 0
+    return array.astype(np.float64) if is_whole else array
+
+
+def _leaves(rows: list[Any]) -> Iterator[Any]:
+    for row in rows:
+        yield from _leaves(row) if isinstance(row, list) else (row,)
+
+
+def describe(found: Any) -> str:
+    """Return what was found in the place of an array, in words."""
+    if isinstance(found, list):
+        return "lists of several lengths, or of what is no number"
     if isinstance(found, dict):
         return f"a map with {', '.join(map(repr, sorted(map(str, found))))}" if found else "an empty map"
     return "nothing" if found is None else f"a value of type {type(found).__name__}"

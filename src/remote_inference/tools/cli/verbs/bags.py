@@ -159,8 +159,9 @@ def run_export(arguments: argparse.Namespace) -> int:
     )
     if out.exists():
         raise UserError(f"--{format_name}: {out} exists, expected a new path")
-    if not out.absolute().parent.is_dir():
-        raise UserError(f"--{format_name}: {out.absolute().parent} is no folder, expected one for {out.name}")
+    place = next(path for path in out.absolute().parents if path.exists())  # the others are made
+    if not place.is_dir():
+        raise UserError(f"--{format_name}: {place} is no folder, expected one for {out.name}")
     if arguments.outcomes and len(arguments.bags) > 1:
         raise UserError(f"--outcomes: found {len(arguments.bags)} bags, expected one: episodes count in each")
     from remote_inference.bags.export.export import export, find_contract  # noqa: PLC0415
@@ -175,7 +176,7 @@ def run_export(arguments: argparse.Namespace) -> int:
         drop_paused="paused" in arguments.drop,
         drop_failed="failed" in arguments.drop,
     )
-    with TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}_") as scratch:
+    with TemporaryDirectory(dir=place, prefix=f".{out.name}_") as scratch:
         unfinished = Path(scratch) / out.name
         with _find_format(format_name)(unfinished, contract, images=not arguments.no_images) as target:
             export(
@@ -186,6 +187,7 @@ def run_export(arguments: argparse.Namespace) -> int:
                 outcomes=outcomes,
                 show_progress=partial(show_bag_progress, arguments=arguments),
             )
+        out.absolute().parent.mkdir(parents=True, exist_ok=True)
         unfinished.rename(out)
     written = target.written
     if arguments.json:

@@ -93,7 +93,8 @@ def add_check(parser: argparse.ArgumentParser) -> None:
     )
     shape = (
         '{"exit_code", "files": [{"path", "kind", "problem", "warnings", "trial"}], '
-        '"fits": [{"contract", "manifest", "accepted", "rejection", "reason", "warnings"}], "unjudged"}; '
+        '"fits": [{"contract", "manifest", "accepted", "rejection", "reason", "warnings", "merging"}], '
+        '"unjudged"}; '
         '"trial" is null without --run, else {"request_ms", "request_rate_hz", "robots", "serving_mode", '
         '"action_names", "chunk": [[one number per action] per row]}'
     )

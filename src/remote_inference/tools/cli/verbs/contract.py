@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
@@ -52,7 +52,7 @@ EXPORTERS = {
 def add_contract(parser: argparse.ArgumentParser) -> None:
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--out", type=Path, help="the file to write, which must not exist (default: print)")
-    shape = '{"document", "marks": [a line for each place that is left to fill in], "notes"}'
+    shape = '{"document", "marks": [a line for each place that is left to fill in], "notes", "left_out"}'
     add_output_arguments(common, json_shape=shape, quiet="do not list what is left to fill in")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     suggest = verbs.add_parser(
@@ -110,16 +110,17 @@ def _export(arguments: argparse.Namespace) -> int:
 
     document = resolve_name(arguments.exporter)(load_contract(arguments.file))
     text = json.dumps(document, indent=4, ensure_ascii=False) + "\n"
-    _write(arguments, text, document, find_marks(document))
+    _write(arguments, text, document, find_marks(document), {"notes": (), "left_out": ()})
     return 0
 
 
 def _write_generated(arguments: argparse.Namespace, generated: GeneratedContract) -> None:
-    _write(arguments, generated.to_yaml(), generated.content, generated.marks, generated.notes)
+    more = {"notes": generated.notes, "left_out": [vars(one) for one in generated.left_out]}
+    _write(arguments, generated.to_yaml(), generated.content, generated.marks, more)
 
 
 def _write(
-    arguments: argparse.Namespace, text: str, document: Any, marks: Sequence[str], notes: Sequence[str] = ()
+    arguments: argparse.Namespace, text: str, document: Any, marks: Sequence[str], more: Mapping[str, Any]
 ) -> None:
     """Write the file if one is asked for; print the text otherwise, or JSON, and what is left to fill in."""
     if arguments.out is not None:
@@ -128,6 +129,6 @@ def _write(
     elif not arguments.json:
         print(text, end="")
     if arguments.json:
-        print_json({"document": document, "marks": marks, "notes": notes})
+        print_json({"document": document, "marks": marks, **more})
     elif marks and not arguments.quiet:
         print(*marks, sep="\n", file=sys.stderr)

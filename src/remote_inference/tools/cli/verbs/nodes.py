@@ -117,6 +117,7 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
 
 
 def run_serve(arguments: argparse.Namespace) -> int:
+    from remote_inference.robot.config import RobotConfig  # noqa: PLC0415
     from remote_inference.tools.deployment import bringup  # noqa: PLC0415
     from remote_inference.tools.deployment.process_group import run_in_foreground  # noqa: PLC0415
     from remote_inference.tools.deployment.serving.serve import ServeOptions, make_plan, write_manifest  # noqa: PLC0415
@@ -145,6 +146,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
     say(f"it answers in {trial['request_ms']:.1f} ms, fast enough for {trial['robots']} robots")
     for warning in file["warnings"]:
         say(f"  warning: {warning}")
+    say(f"on a robot with default parameters, {RobotConfig().merging}")
     say(f"on the robot: remote-inference robot --contract FILE --namespace ROBOT --servers /{process.name}")
     return run_in_foreground([process], quiet=arguments.quiet)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 EXAMPLES = {
     "status": ("", "robot_1 --json"),
     "list": ("", "--json"),
-    "top": ("", "--once", "--json --period 5"),
+    "top": ("", "--robot robot_1", "--once", "--json --period 5"),
     "trigger": ("robot_1",),
     "reset": ("robot_1", 'robot_1 --task "pick up the blue cube"'),
     "run_task": (
@@ -35,7 +35,7 @@ EXAMPLES = {
         'robot_1 "pick up the cube" --success-topic cube_in_box --json',
     ),
 }
-PERIOD_S = 1.0  # of `top`
+PERIOD_S, ROBOT_PERIOD_S = 1.0, 0.2  # of `top`, of all robots and of one
 
 
 def add_status(parser: argparse.ArgumentParser) -> None:
@@ -72,38 +72,53 @@ def add_list(parser: argparse.ArgumentParser) -> None:
         '{"looked_s", "robots": [as status --json], "servers": [{"server"} and the fields of ServerStatus]}'
     )
     add_output_arguments(parser, json_shape=shape, quiet="")
-    parser.set_defaults(once=True)
+    parser.set_defaults(once=True, robot=None, period=None)
 
 
 def add_top(parser: argparse.ArgumentParser) -> None:
     add_timeout(parser, "robots and servers")
     parser.add_argument(
+        "--robot",
+        metavar="ROBOT",
+        help="show one robot's last 5 s as sparklines: the age of the executed action, the queue, what the "
+        "newest chunk waited for, and who commanded",
+    )
+    parser.add_argument(
         "--period",
         type=positive,
-        default=PERIOD_S,
         metavar="S",
-        help=f"time between refreshes (default {PERIOD_S:g} s)",
+        help=f"time between refreshes (default {PERIOD_S:g} s, with --robot {ROBOT_PERIOD_S:g} s)",
     )
     parser.add_argument("--once", action="store_true", help="print one table and end, as in a pipe")
-    add_output_arguments(parser, json_shape="at each refresh, one line as list --json", quiet="")
+    shape = (
+        'at each refresh, one line as list --json; with --robot as status --json, and "last": {"cell_s", and '
+        "by row a value or null for each cell of 5 s, the newest last}"
+    )
+    add_output_arguments(parser, json_shape=shape, quiet="")
 
 
 def run_top(arguments: argparse.Namespace) -> int:
     from remote_inference.tools.fleet_view import FleetWatch  # noqa: PLC0415  imports rclpy
+    from remote_inference.tools.robot_view import RobotWatch  # noqa: PLC0415
     from remote_inference.tools.tables import is_terminal  # noqa: PLC0415
 
+    draws = not (arguments.json or arguments.once) and is_terminal()
+    period_s = arguments.period or (ROBOT_PERIOD_S if arguments.robot else PERIOD_S)
     with open_client(f"{arguments.verb}_verb") as ros:
-        watch = FleetWatch(ros)
+        watch: FleetWatch | RobotWatch = FleetWatch(ros)
+        if arguments.robot:
+            robot = ros.find_robot(arguments.robot, arguments.timeout)
+            watch = RobotWatch(ros, robot, gathers=not draws)
         watch.settle(arguments.timeout)
-        if arguments.json:
-            print_json(watch.as_json())
-            while not arguments.once:
-                watch.refresh(arguments.period)
-                print_json(watch.as_json())
-        elif arguments.once or not is_terminal():
+        if draws:
+            watch.draw(period_s)
+        elif not arguments.json:
             watch.print_tables()
         else:
-            watch.draw(arguments.period)
+            print_json(watch.as_json())
+            while not arguments.once:
+                watch.refresh(period_s)
+                print_json(watch.as_json())
     return 0
 
 

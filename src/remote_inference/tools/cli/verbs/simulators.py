@@ -201,7 +201,7 @@ def _make_transport(arguments: argparse.Namespace) -> Transport:
     from remote_inference.tools.deployment.middleware import require_middleware  # noqa: PLC0415
 
     require_middleware()
-    from remote_inference.learn.nodes.pool_client import connect_to_pool  # noqa: PLC0415  imports rclpy
+    from remote_inference.learn.rollouts.pool_client import connect_to_pool  # noqa: PLC0415  imports rclpy
 
     set_zenoh_environment()
     return connect_to_pool(arguments.pool)

@@ -12,6 +12,7 @@ from remote_inference.base.contract.commands.controller_facts import (
     INTERPOLATE,
     ControllerFacts,
     find_mismatch,
+    ignores_timeout,
     starts_at_measured_position,
     takes_commands,
 )
@@ -46,6 +47,11 @@ def judge_controllers(
             yield _judge_controller(contract, sink, facts)
             if starts_at_measured_position(sink, facts):
                 yield _judge_interpolation(facts)
+            if ignores_timeout(facts):
+                found = f"ignores cmd_timeout {facts.cmd_timeout_s:g}: goal_time is {facts.goal_time_s:g}"
+                advice = "set constraints.goal_time below cmd_timeout (docs/reference/drivers.md)"
+                where = f"controller {facts.node}"
+                yield Finding(Level.WARNING, where, found, "a longer cmd_timeout than goal_time [s]", advice)
 
 
 def judge_activity(inactive: Mapping[str, str]) -> Iterator[Finding]:
@@ -122,6 +128,9 @@ def _judge_robot(name: str, state: Any, servers: Sequence[Finding], sensors: Seq
         why = f" ({state.pause_cause})" if state.pause_cause else ""
         advice = f"when that is in order, 'remote-inference resume {short}' lets it move"
         return Finding(Level.WARNING, subject, f"paused{why}, {found}", "resumed", advice)
+    if state.apart:
+        advice = "a larger bound, or cameras that are triggered together"
+        return Finding(Level.ERROR, subject, state.apart, "messages that fit together", advice)
     if state.state in {state.STALLED, state.DEGRADED, state.RECONNECTING}:
         its_server = [finding for finding in servers if finding.subject == f"server {state.server}"]
         errors = [finding for finding in (*sensors, *its_server) if finding.level is Level.ERROR]

@@ -79,6 +79,7 @@ class TopicFacts:
     unreadable: messages came that are none of the topic's type, by the definition that is installed here.
     repeats: several messages came, and all with one stamp.
     stamp_age_s: of the last message by this machine's wall clock; NaN for one without a stamp.
+    sent_hz: rate at which messages were made, by their stamps; NaN where these do not say it.
     """
 
     types: tuple[str, ...] = ()
@@ -91,6 +92,7 @@ class TopicFacts:
     unreadable: bool = False
     repeats: bool = False
     stamp_age_s: float = math.nan
+    sent_hz: float = math.nan
 
 
 @dataclass(frozen=True)

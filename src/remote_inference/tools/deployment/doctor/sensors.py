@@ -4,13 +4,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+import math
+import struct
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from remote_inference.base import fast_dds
 from remote_inference.base.contract.contract import Contract
+from remote_inference.base.contract.image_source import IMAGE
 from remote_inference.base.contract.state_source import JOINT_STATE
 from remote_inference.base.exchange import in_namespace
+from remote_inference.base.paths import share_path
 from remote_inference.tools.deployment.doctor.doctor import (
     SAME_DEFINITION,
     UNREADABLE,
@@ -27,6 +34,40 @@ DEAD_LINK = "the link between the two is dead: run both with session.json5, or r
 REPEATS = "messages with one and the same stamp"
 ADVANCING = "stamps that advance, or none"
 MEND_STAMPS = "the node takes each message for the one before: restart the driver, or mend its stamps"
+LOSSES = "never sent, or lost on the way: look for a busy machine or link, and send smaller images or JPEG"
+MOST_ARRIVE = 0.85  # of what is sent, where nothing is lost: both rates are measured
+HEAD_BYTES = 12  # of a message as it is sent, with its stamp at the end where it begins with a header
+LEAST_GAPS = 10  # between stamps, before they say a rate
+MOST_LOST = 3.0  # times the shortest gap is the mean one where messages are lost, and none come in bursts
+REGULAR = 0.25  # of the shortest gap: so near to a multiple of it gaps are where messages are lost
+
+
+def find_sent_hz(heads: Sequence[bytes]) -> float:
+    """Return the rate at which messages with a header were made, by the gaps between their stamps.
+
+    NaN where the gaps are few, or no multiples of the shortest. heads: the first HEAD_BYTES of each message.
+    """
+    whole = (head for head in heads if len(head) == HEAD_BYTES)
+    stamps = (struct.unpack_from("<iI" if head[1] & 1 else ">iI", head, 4) for head in whole)
+    gaps_s = np.diff([seconds + nanoseconds / 1e9 for seconds, nanoseconds in stamps])
+    gaps_s = gaps_s[gaps_s > 0.0]
+    if len(gaps_s) < LEAST_GAPS:
+        return math.nan
+    gap_s = np.quantile(gaps_s, 0.1)  # most may be longer, where most messages are lost
+    multiples = gaps_s / gap_s
+    is_regular = np.mean(np.abs(multiples - np.rint(multiples)) < REGULAR) > MOST_ARRIVE
+    return float(1.0 / gap_s) if is_regular and np.mean(multiples) < MOST_LOST else math.nan
+
+
+def advise_on_losses(middleware: str) -> str:
+    """Return what to do where fewer messages arrive than were sent. middleware: the name of its package."""
+    if "fastrtps" not in middleware:
+        return LOSSES
+    profile = f"{fast_dds.profile_variable()}={share_path('config', 'fastdds.xml')}"
+    return (
+        "never sent, or lost on the way, as raw images are too large for Fast DDS's own shared memory: "
+        f"export {profile} in this shell, ask again, and if it stays so in the driver's"
+    )
 
 
 def find_unused_topics(contract: Contract, servers: Mapping[str, Any]) -> tuple[str, ...]:
@@ -48,11 +89,13 @@ def judge_sensors(
     stale: Collection[str] = (),
     lost: Collection[str] = (),
     simulated: bool = False,
+    losses: str = LOSSES,
 ) -> Iterator[Finding]:
     """Judge the sensors of a contract. topics: by full name.
 
     unused: cameras that robots leave out. stale: what the robot's node says is. lost: publishers that it
-    finds no more, as `topic: node`. simulated: somebody publishes /clock, and stamps may be its.
+    finds no more, as `topic: node`. simulated: somebody publishes /clock, and stamps may be its. losses: what
+    to do where messages are lost.
     """
     cameras = {image.topic for image in contract.images.values()}
     for topic, kind in contract.sensor_types.items():
@@ -64,6 +107,8 @@ def judge_sensors(
         # the node's to say. The joints are what each control tick begins from.
         rate_hz = 0.0 if topic in cameras else contract.row_fps
         sensor = _Sensor(f"sensor {name}", kind, rate_hz, settings.max_sensor_age_s, simulated)
+        if topic in cameras:
+            sensor = replace(sensor, losses=losses if kind == IMAGE else LOSSES)
         facts = topics.get(name, TopicFacts())
         finding = sensor.judge(facts)
         if finding.level is Level.OK and topic in stale:  # the node receives it, and cannot use it
@@ -80,6 +125,7 @@ class _Sensor:
     rate_hz: float
     max_age_s: float
     simulated: bool
+    losses: str = ""  # what to do where stamps say that some are missing; empty: they say nothing
 
     def judge(self, facts: TopicFacts) -> Finding:
         return self._judge_content(facts) or self._judge_rate(facts) or self._judge_stamps(facts)
@@ -113,6 +159,10 @@ class _Sensor:
             return self._error(found, expected, advice)
         if len(facts.publishers) > 1 and not _share_joints(facts):
             return Finding(Level.WARNING, self.subject, found, "one publisher", "their messages alternate")
+        if self.losses and not self.simulated and facts.rate_hz < MOST_ARRIVE * facts.sent_hz:
+            return Finding(
+                Level.WARNING, self.subject, found, f"{facts.sent_hz:.1f} Hz, by its stamps", self.losses
+            )
         if facts.rate_hz < 0.9 * self.rate_hz:
             expected = f"{self.kind} at {self.rate_hz:g} Hz or faster"
             return Finding(Level.WARNING, self.subject, found, expected, "requests wait for new messages")

@@ -27,7 +27,14 @@ from remote_inference.server.manifest.manifest import Manifest, ModelSource, loa
 from remote_inference.server.policies import load_policy
 from remote_inference.server.policy_error import explain_policy_error
 from remote_inference.server.requests.request_decoder import RequestDecoder, sample_requests
-from remote_inference.server.warmup import Rehearsal, Speed, find_speed, find_unkept_promises, make_ready
+from remote_inference.server.warmup import (
+    Rehearsal,
+    Speed,
+    find_policy_notes,
+    find_speed,
+    find_unkept_promises,
+    make_ready,
+)
 from remote_inference.tools.deployment.serving.check_contract import (
     describe_mapping,
     describe_sources,
@@ -37,6 +44,11 @@ from remote_inference.tools.deployment.serving.check_contract import (
     find_parameter_problem,
     find_rate_warning,
     read_parameters,
+)
+from remote_inference.tools.deployment.serving.check_units import (
+    find_odd_answers,
+    find_unit_doubts,
+    find_unit_problem,
 )
 from remote_inference.tools.tables import Table
 
@@ -92,6 +104,7 @@ def try_policy(manifest: Manifest) -> Trial:
 
 
 TIMING_REJECTION = "timing"  # by the robot itself, when the session opens
+UNITS_REJECTION = "units"  # by the policy's training data
 PARAMETER_REJECTION = "parameters"  # by the robot's node, when it starts
 INJECTED = ("inject_latency_ms", "inject_jitter_ms", "inject_loss")  # of a manifest
 WIDTH = 80  # columns of a description; words that are longer are not cut
@@ -132,10 +145,12 @@ class Fit:
     rejection: str
     reason: str
     warnings: tuple[str, ...]
+    merging: str  # how chunks join the robot's queue, and why
 
     def lines(self) -> Iterator[str]:
         yield f"{self.contract} on {self.manifest}:"
         yield f"  refused ({self.rejection}): {self.reason}" if self.rejection else "  fits"
+        yield f"  {self.merging}"
         yield from (f"  warning: {warning}" for warning in self.warnings)
 
 
@@ -228,6 +243,7 @@ def _check_manifest(report: FileReport, manifest: Manifest, *, run: bool) -> Non
         else:
             report.spec, warnings = _load_spec(manifest.model)
             report.warnings += warnings
+        report.warnings += find_policy_notes(report.spec)
         if manifest.openpi is not None:
             manifest.openpi.keys_for(report.spec)
     except (Exception, SystemExit) as error:  # an author's code may raise anything
@@ -258,21 +274,20 @@ def _judge(robot: FileReport, server: FileReport, given: RobotConfig | None = No
     assert spec is not None, "the policy was loaded"
     offer = make_offer(
         contract,
-        wants_rtc=parameters.merge_mode != "append",
+        wants_rtc=not parameters.appends,
         accepts_weight_updates=parameters.accept_weight_updates,
     )
     verdict = judge(offer, spec, terms_of(manifest))
-    timing = Timing.of(
-        parameters,
-        contract,
-        spec.chunk_size,
-        rtc=spec.supports_rtc,
-        latency_s=server.trial.speed.request_s if server.trial else None,
-    )
+    latency_s = server.trial.speed.request_s if server.trial else None
+    timing = Timing(parameters, contract.row_fps, spec.chunk_size, latency_s)
     rejection, reason = verdict.rejection, verdict.reason
-    if verdict.accepted and (reason := find_timing_problem(timing)):
+    if verdict.accepted and (reason := find_unit_problem(contract, spec)):
+        rejection = UNITS_REJECTION
+    elif verdict.accepted and (reason := find_timing_problem(timing)):
         rejection = TIMING_REJECTION
-    warnings = [*verdict.warnings, *find_timing_warnings(timing)]
+    warnings = [*verdict.warnings, *find_unit_doubts(contract, spec), *find_timing_warnings(timing)]
+    if server.trial and verdict.accepted:
+        warnings += find_odd_answers(contract, spec, server.trial.chunk)
     if late := find_rate_warning(contract, parameters, spec.chunk_size):
         warnings.append(late)
     if problem := find_parameter_problem(contract, parameters):
@@ -280,7 +295,8 @@ def _judge(robot: FileReport, server: FileReport, given: RobotConfig | None = No
             warnings.append(f"with the default parameters the robot's node does not start: {problem}")
         elif verdict.accepted:
             rejection, reason = PARAMETER_REJECTION, problem
-    return Fit(robot.path.name, server.path.name, not rejection, rejection, reason, tuple(warnings))
+    contract_name, manifest_name, said = robot.path.name, server.path.name, tuple(warnings)
+    return Fit(contract_name, manifest_name, not rejection, rejection, reason, said, parameters.merging)
 
 
 def _load_spec(model: ModelSource) -> tuple[PolicySpec, list[str]]:

@@ -26,6 +26,7 @@ from remote_inference.base.contract.actions import Actions
 from remote_inference.base.contract.commands.controller_facts import INTERPOLATE
 from remote_inference.base.contract.commands.sink import CommandSink
 from remote_inference.base.contract.contract import Contract
+from remote_inference.base.contract.operator_inputs import TakeoverPart
 from remote_inference.base.contract.policy_units import ConvertedQuaternion, scales_by_name
 from remote_inference.base.contract.state_source import StateSource
 from remote_inference.base.documents.document import DocumentError, parse_document
@@ -33,6 +34,7 @@ from remote_inference.base.documents.problems import find_non_text_keys, show_va
 from remote_inference.base.ros_parameters import PARAMETERS_KEY, ExecutorName, is_rclpys_own
 from remote_inference.base.wire.arrays import WireError
 from remote_inference.base.wire.commands import make_command_writer
+from remote_inference.base.wire.commands.fields import FieldCommandReader
 from remote_inference.base.wire.commands.writer import CommandWriter
 from remote_inference.base.wire.message_types import command_class, find_remedy, message_class
 from remote_inference.base.wire.sensors.content_time import is_stamped
@@ -233,6 +235,9 @@ def find_message_warnings(path: Path, contract: Contract) -> list[str]:
     }
     for number, sink in enumerate(contract.commands):
         tries[f"commands.{number}"] = sink.type, partial(make_command_writer, sink, contract)
+    for place, part in contract.operator_inputs.items():
+        if isinstance(part, TakeoverPart) and part.fields:
+            tries[place] = part.type, partial(FieldCommandReader, part, contract)
     warnings = []
     for place, (type_name, make) in tries.items():
         if not is_installed(type_name):

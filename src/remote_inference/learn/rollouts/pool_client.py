@@ -1,6 +1,9 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Slots of an environment_pool, reached by its services; `nodes.pool_client` makes the connection.
+"""Reaches the slots of an environment_pool by its services: rollouts in simulators of another machine.
+
+async with RolloutPool(connect_to_pool("/environment_pool"), 8) as pool:
+    group = await pool.run_group(policy, seed=7)
 
 Requests and answers may be lost, and a service that has died never answers. So each call has an id and is
 repeated until it is answered; the pool carries it out once. A pool that works answers that the call is
@@ -11,14 +14,23 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
+import rclpy
+from rclpy._rclpy_pybind11 import RCLError
+from rclpy.context import Context
+from rclpy.exceptions import NameValidationException
+
+from remote_inference.base.clients.operator_client import deferred_signals
 from remote_inference.base.errors import UserError
+from remote_inference.base.nodes.executors import add_node, make_executor
+from remote_inference.base.nodes.runtime import end_client
 from remote_inference.base.wire.arrays import ByteBuffer, WireError, float64_field
 from remote_inference.learn.environment import EnvError, EnvironmentObservation, Step
 from remote_inference.learn.environments.policy_view import Actions
@@ -35,22 +47,66 @@ POLL_S = 0.05  # between checks for a service that is not known yet
 ERRORS: Mapping[str, type[UserError]] = {"lease": LeaseError, "environment": EnvError}
 
 
-class PoolServices(Protocol):
-    """The services of one environment_pool, by their names relative to its node. For any thread."""
+SERVICES = {
+    "lease_environments": LeaseEnvironments,
+    "release_lease": ReleaseLease,
+    "renew_lease": RenewLease,
+    "touch_slot": TouchSlot,
+}
+SPIN_S = 0.1  # longest time until `close` is noticed
+JOIN_S = 10.0  # until a thread that does not end is given up
 
-    pool: str  # full name of the node
+
+class PoolClient:
+    """A node with its own context and thread, for the services of one pool. For any thread."""
+
+    def __init__(self, pool: str) -> None:
+        """Start the node. pool: full name of the pool's node. Raises EnvError when that is impossible."""
+        self.pool = f"/{pool.strip('/')}"
+        self._context = Context()
+        try:
+            with deferred_signals():
+                rclpy.init(context=self._context)
+                self._node = rclpy.create_node(f"rollouts_{secrets.token_hex(4)}", context=self._context)
+                self._clients = {
+                    name: self._node.create_client(kind, f"{self.pool}/{name}")
+                    for name, kind in SERVICES.items()
+                }
+                self._executor, _ = make_executor("single", self._context)
+                add_node(self._executor, self._node)
+        except (RCLError, NameValidationException) as error:
+            raise EnvError(f"{self.pool}: cannot be reached: {error}") from error
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._spin, name="pool_client", daemon=True)
+        self._thread.start()
 
     def is_ready(self, service: str) -> bool:
-        """Return whether the service is known."""
+        """Return whether a service is known, by its name relative to the pool."""
+        if self._stop.is_set():
+            raise EnvError(f"{self.pool}: the connection is closed")
+        return self._clients[service].service_is_ready()
 
     def send(self, service: str, request: Any, on_response: Callable[[Any], None]) -> Callable[[], None]:
         """Send a request; return what forgets it. on_response: called on another thread, or never."""
+        client = self._clients[service]
+        future = client.call_async(request)
+        future.add_done_callback(lambda answered: on_response(answered.result()))
+        return partial(client.remove_pending_request, future)
 
     def warn(self, text: str) -> None:
-        """Log a warning."""
+        self._node.get_logger().warning(text)
 
     def close(self) -> None:
-        """Free the connection; may block. Raises EnvError when that fails."""
+        """End the node; may block. Raises EnvError when that fails."""
+        self._stop.set()
+        self._thread.join(JOIN_S)
+        if self._thread.is_alive():  # its entities are in use
+            raise EnvError(f"{self.pool}: its client did not end within {JOIN_S:g} s")
+        end_client(self._node, self._executor, self._context)
+
+    def _spin(self) -> None:
+        while not self._stop.is_set():
+            self._executor.spin_once(timeout_sec=SPIN_S)
 
 
 @dataclass(frozen=True)
@@ -70,11 +126,11 @@ class Patience:
 class RosTransport:
     """Leases slots of an environment_pool. See Transport."""
 
-    def __init__(self, connect: Callable[[], PoolServices], patience: Patience | None = None) -> None:
+    def __init__(self, connect: Callable[[], PoolClient], patience: Patience | None = None) -> None:
         """connect: called by the first lease; raises EnvError."""
         self._connect = connect
         self._patience = patience or Patience()
-        self._services: PoolServices | None = None
+        self._services: PoolClient | None = None
         self._releases: set[asyncio.Task[None]] = set()  # of leases that nobody took
 
     async def lease(self, holder: str, count: int) -> RosSlots:
@@ -177,7 +233,7 @@ class RosSlots(LeasedSlots):
 class PoolCalls:
     """Calls that are repeated until they are answered, or the pool is silent for too long."""
 
-    def __init__(self, services: PoolServices, patience: Patience) -> None:
+    def __init__(self, services: PoolClient, patience: Patience) -> None:
         self._services = services
         self._patience = patience
 
@@ -241,3 +297,11 @@ def _hand_over(loop: asyncio.AbstractEventLoop, answered: asyncio.Future[Any], r
 
     with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
         loop.call_soon_threadsafe(give)
+
+
+def connect_to_pool(pool: str) -> RosTransport:
+    """Return a transport to the slots of an environment_pool, by the full name of its node.
+
+    The client's node is started by the first lease and ends with the transport.
+    """
+    return RosTransport(partial(PoolClient, pool))

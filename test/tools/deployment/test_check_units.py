@@ -1,0 +1,103 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A contract's limits beside a policy's training data: what is in another unit is said, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.documents.document import parse_document
+from remote_inference.server.policies.trained_policy import ranges_of
+from remote_inference.tools.deployment.serving.check_units import (
+    find_odd_answers,
+    find_unit_doubts,
+    find_unit_problem,
+)
+from support.builders import JOINTS, LIMIT, contract_document, make_spec
+
+DEGREES = [{"unit": "degrees", "names": list(JOINTS)}]
+REMEDY = "say it as `scale` in the contract"
+
+
+def contract(unit: str = "", scale: Any = (), farthest: float = LIMIT, **actions: Any) -> Contract:
+    """Return the contract of two joints, with limits so far either way in a unit; empty: rad."""
+    document = contract_document()
+    document["state"][0]["scale"] = list(scale)
+    document["actions"] |= {"scale": list(scale), **actions}
+    for limit in document["actions"]["limits"].values():
+        limit.update({"min": -farthest, "max": farthest} | ({"unit": unit} if unit else {}))
+    return parse_document(document, Contract, "test.contract.yaml")
+
+
+@pytest.mark.parametrize("what", ["state", "action"])
+def test_degrees_against_limits_in_radians_are_said(what: str):
+    ranges = {f"{what}_ranges": {"shoulder": (-0.5, 0.5), "elbow": (20.0, 100.0)}}
+    assert find_unit_problem(contract(), make_spec(**ranges)) == (
+        f"{what} 'elbow' was trained on 20 to 100, the robot's limits are -1 to 1 rad: that is degrees, or "
+        f"percent of a range: {REMEDY}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("unit", "found", "said"),
+    [
+        ("m", (0.0, 400.0), "that is millimetres"),
+        ("m", (0.0, 3000.0), "that is another unit, such as percent of a range"),
+        ("rad", (0.0, 4000.0), "that is another unit, such as percent of a range"),
+    ],
+)
+def test_other_units_are_said_too(unit: str, found: tuple[float, float], said: str):
+    problem = find_unit_problem(contract(unit), make_spec(action_ranges={"elbow": found}))
+    assert said in problem
+
+
+@pytest.mark.parametrize(
+    ("robot", "found"),
+    [
+        (contract(), (-2.5, 2.5)),  # of a robot with wider limits
+        (contract(), (-6.0, 6.0)),
+        (contract("m"), (0.0, 2.5)),
+        (contract("count"), (0.0, 4000.0)),  # nothing is known of it
+        (contract(scale=DEGREES), (-90.0, 90.0)),
+        (contract(scale=DEGREES), (-20.0, 1.0)),
+        (contract(relative={"to": "chunk_start", "names": list(JOINTS)}), (-60.0, 60.0)),
+    ],
+)
+def test_data_that_may_be_in_the_robot_s_unit_is_no_problem(robot: Contract, found: tuple[float, float]):
+    ranges = dict.fromkeys(JOINTS, found)
+    assert find_unit_problem(robot, make_spec(action_ranges=ranges)) == ""
+
+
+def test_radians_against_limits_in_degrees_are_said_when_all_joints_have_them():
+    ranges = {"shoulder": (-0.1, 0.1), "elbow": (-1.5, 1.5)}
+    (doubt,) = find_unit_doubts(contract(scale=DEGREES), make_spec(state_ranges=ranges))
+    assert "it may be rad, which needs no `scale`" in doubt
+    for elbow in ((-40.0, 10.0), (0.0, 0.0)):  # one that never moved says nothing, and one joint little
+        ranges["elbow"] = elbow
+        assert not list(find_unit_doubts(contract(scale=DEGREES), make_spec(state_ranges=ranges)))
+
+
+@pytest.mark.parametrize(("unit", "farthest", "share"), [("rad", np.pi, 0.72), ("m", 1.9, 0.8)])
+def test_data_that_is_always_at_one_of_two_ends_is_in_the_robot_s_unit(
+    unit: str, farthest: float, share: float
+):
+    """Mean and two deviations of it reach beyond what it ever was."""
+    mean, std = farthest * (2 * share - 1), 2 * farthest * np.sqrt(share * (1 - share))
+    ranges = ranges_of(["elbow"], np.array([mean]), np.array([std]))
+    assert max(map(abs, ranges["elbow"])) > 2 * farthest
+    robot = contract(unit, farthest=farthest)
+    assert find_unit_problem(robot, make_spec(action_ranges=ranges)) == ""
+
+
+def test_a_policy_that_tells_nothing_of_its_training_is_judged_by_its_answers():
+    chunk = np.array([[0.1, 30.0], [0.2, 60.0]], np.float32)
+    assert list(find_odd_answers(contract(), make_spec(), chunk)) == [
+        "action 'elbow' is answered with 30 to 60, the robot's limits are -1 to 1 rad: that is degrees, or "
+        f"percent of a range: {REMEDY}"
+    ]
+    known = make_spec(action_ranges={"elbow": (-LIMIT, LIMIT)})
+    assert list(find_odd_answers(contract(), known, chunk)) == []
