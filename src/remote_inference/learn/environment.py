@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from remote_inference.base.contract.action_kinds import MotionKind
 from remote_inference.base.documents.problems import show_value
@@ -29,6 +29,10 @@ class EnvError(UserError):
 
 class EnvLostError(EnvError):
     """The process of an environment died, hung or sent an unreadable answer: another one may do better."""
+
+
+class NotFiniteError(EnvError):
+    """An environment shows NaN or infinity: the same actions would lead there again."""
 
 
 class FeatureKind(str, Enum):
@@ -75,6 +79,7 @@ MEANINGS: Mapping[FeatureKind, tuple[str, ...]] = {
     FeatureKind.POINT_CLOUD: ("world", "camera"),
 }
 """What values of a kind may mean; a feature of these kinds names one."""
+UNSEEN = (FeatureKind.DEPTH, FeatureKind.POINT_CLOUD)  # in which NaN or infinity means: nothing is seen there
 
 
 @dataclass(frozen=True)
@@ -251,9 +256,12 @@ class RealTimeEnvironment(Environment, Protocol):
 
 
 def require_promised(
-    spec: EnvironmentSpec, wanted: Sequence[str], observation: EnvironmentObservation
+    spec: EnvironmentSpec, wanted: Sequence[str], observation: EnvironmentObservation, reward: float = 0.0
 ) -> EnvironmentObservation:
-    """Return an environment's observation. Raises EnvError when it is not what the specification promises."""
+    """Return an environment's observation. reward: of the step that has led to it.
+
+    Raises EnvError for what the specification does not promise, NotFiniteError for NaN or infinity.
+    """
     shown = list(observation.values)
     if set(shown) != set(wanted):
         found, asked = ", ".join(shown) or "nothing", ", ".join(wanted) or "none"
@@ -271,7 +279,21 @@ def require_promised(
         if not fits:
             shape, expected = list(value.shape), list(feature.shape)
             raise EnvError(f"{spec.name}: {name}: found shape {shape}, expected {expected}")
+        if dtype.kind == "f" and feature.kind not in UNSEEN:
+            require_finite(spec, name, value, observation.time_s)
+    require_finite(spec, "time_s", observation.time_s, observation.time_s)
+    require_finite(spec, "reward", float(reward), observation.time_s)
     return observation
+
+
+def require_finite(spec: EnvironmentSpec, what: str, value: ArrayLike, time_s: float) -> None:
+    """Raise NotFiniteError for NaN or infinity in a number or an array. time_s: of the environment."""
+    entries = np.ravel(value)
+    places = np.flatnonzero(~np.isfinite(entries))
+    if len(places):
+        entry = f"[{places[0]}]" if len(entries) > 1 else ""
+        found = f"{what}{entry} at {time_s:g} s: found {entries[places[0]]}"
+        raise NotFiniteError(f"{spec.name}: {found}, expected finite values")
 
 
 def action_that_holds(spec: EnvironmentSpec, state: NDArray[np.float32]) -> NDArray[np.float64]:

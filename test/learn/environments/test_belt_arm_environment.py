@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from remote_inference.learn.environment import (
     EnvironmentObservation,
     Feature,
     FeatureKind,
+    NotFiniteError,
     require_promised,
 )
 from remote_inference.learn.environments.belt_arm.environment import SPEC, TASK, BeltArmEnvironment
@@ -150,9 +152,24 @@ def test_every_kind_has_a_form(kind: FeatureKind) -> None:
         ({"observation.state": np.zeros(6)}, "found float64, expected an array of float32"),
         ({"observation.state": [0.0] * 6}, "found list, expected an array of float32"),
         ({"observation.state": np.zeros(5, np.float32)}, r"found shape \[5\], expected \[6\]"),
+        (
+            {"observation.state": np.array([0, 0, np.inf, 0, np.nan, 0], np.float32)},
+            r"belt_arm: observation\.state\[2\] at 0\.5 s: found inf, expected finite values",
+        ),
     ],
 )
 def test_an_observation_that_is_not_as_promised_is_told(values: dict[str, object], problem: str) -> None:
-    observation = EnvironmentObservation(values, 0.0)  # type: ignore[arg-type]
+    observation = EnvironmentObservation(values, 0.5)  # type: ignore[arg-type]
     with pytest.raises(EnvError, match=problem):
         require_promised(SPEC, ["observation.state"], observation)
+
+
+@pytest.mark.parametrize("kind", [kind for kind, form in FORMS.items() if np.dtype(form.dtype).kind == "f"])
+def test_nan_is_refused_except_where_it_means_that_nothing_is_seen(kind: FeatureKind) -> None:
+    name = next(name for name, feature in SPEC.features.items() if feature.kind is kind)
+    shape = [length or 2 for length in SPEC.features[name].shape]
+    shown = EnvironmentObservation({name: np.full(shape, np.nan, FORMS[kind].dtype)}, 0.5)
+    means_unseen = kind in (FeatureKind.DEPTH, FeatureKind.POINT_CLOUD)
+    refusal = pytest.raises(NotFiniteError, match=r"\[0\] at 0\.5 s: found nan")
+    with nullcontext() if means_unseen else refusal:
+        require_promised(SPEC, [name], shown)

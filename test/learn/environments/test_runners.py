@@ -21,6 +21,7 @@ from remote_inference.learn.environment import (
     EnvironmentSpec,
     Metrics,
     Moment,
+    NotFiniteError,
     Step,
 )
 from remote_inference.learn.environments.runners import (
@@ -166,11 +167,12 @@ class NumpyRoom(Room):
     def __init__(self, distance: Any = 0.5) -> None:
         super().__init__()
         self.distance = distance
+        self.reward = 0.5
         self.seconds_a_tick = 0.0
 
     def step(self, action: NDArray[np.floating[Any]]) -> Step:
         shown = EnvironmentObservation(self.shown, 0.1)
-        return Step(shown, np.float64(1.0), terminated=np.bool_(True), truncated=np.bool_(False))
+        return Step(shown, np.float64(self.reward), terminated=np.bool_(True), truncated=np.bool_(False))
 
     def metrics(self) -> Metrics:
         distance = np.float32(self.distance) if isinstance(self.distance, float) else self.distance
@@ -178,7 +180,7 @@ class NumpyRoom(Room):
 
     def advance(self, action: NDArray[np.floating[Any]], time_s: float) -> Moment:
         self.released.wait(self.seconds_a_tick * round(time_s * SPEC.control_rate_hz))
-        return Moment(np.float64(time_s), np.float64(0.5), np.bool_(True))
+        return Moment(np.float64(time_s), np.float64(self.reward), np.bool_(True))
 
     def observe(self) -> EnvironmentObservation:
         return EnvironmentObservation(self.shown, 0.0)
@@ -197,6 +199,18 @@ def test_numbers_and_truths_of_numpy_become_python_s() -> None:
     assert metrics.success is True
     assert metrics.values == {"distance": 0.5, "tries": 3, "hit": False}
     assert [type(value) for value in metrics.values.values()] == [float, int, bool]
+
+
+def test_a_reward_that_is_not_finite_is_the_environment_s_error() -> None:
+    made = NumpyRoom()
+    environment = RealTimeThreadEnvironment("room", lambda: made, LONG)
+    environment.reset(0, "go", [])
+    made.reward = np.nan
+    with pytest.raises(NotFiniteError, match=r"room: reward at 0\.1 s: found nan, expected finite values"):
+        environment.step(ACTION)
+    with pytest.raises(NotFiniteError, match=r"room: reward at 0\.2 s: found nan"):
+        environment.advance(ACTION, 0.2)
+    environment.close()
 
 
 @pytest.mark.parametrize("room", [lambda: NumpyRoom(distance=None), lambda: NumpyRoom(distance="far")])

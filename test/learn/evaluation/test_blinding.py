@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from remote_inference.learn.evaluation.blinding import NAMES, mix, open_names
+from remote_inference.learn.evaluation.blinding import mix, open_names
 from remote_inference.learn.evaluation.document import load_evaluation
-from remote_inference.learn.evaluation.results import ResultsError
+from remote_inference.learn.evaluation.results import NAMES, ResultsError
 from remote_inference.tools.cli import main
 from support.evaluation.drawer_evaluation import write_evaluation
 
@@ -77,6 +77,13 @@ def test_there_is_nothing_to_reveal_of_names_that_are_shown(
     path = write_evaluation(tmp_path)
     assert main(["evaluate", str(path), "--out", str(tmp_path / "out"), "--reveal"]) == 2
     assert "--reveal: expected `blind: true`" in capsys.readouterr().err
+
+
+def test_letters_that_were_drawn_for_a_refused_document_do_not_stay(tmp_path: Path) -> None:
+    others = {"careful": {"kind": "trajectory"}, "lucky": {"kind": "random"}}
+    refused = write_evaluation(tmp_path, policies=others, episodes=2, blind=True)
+    assert main(["evaluate", str(refused), "--out", str(tmp_path / "out"), "--quiet"]) == 2
+    assert main(["evaluate", str(write_blind(tmp_path)), "--out", str(tmp_path / "out"), "--quiet"]) == 0
 
 
 def test_an_episode_that_was_not_played_does_not_tell_its_policy(

@@ -71,6 +71,16 @@ def test_json_is_one_object_with_what_could_not_be_played(tmp_path: Path, capsys
     assert "not played: pull, stepped, 'open', seed 1: environment: drawer: it is stuck" in said.err
 
 
+def test_a_refused_document_leaves_nothing_so_that_the_mended_one_is_not_another(
+    tmp_path: Path, capsys: Said
+) -> None:
+    out = tmp_path / "out"
+    assert evaluate(write_evaluation(tmp_path, tasks=["close"]), out) == 2
+    assert "drawer: found task 'close', expected 'open' or 'look'" in capsys.readouterr().err
+    assert not out.exists()
+    assert evaluate(write_evaluation(tmp_path, episodes=1), out) == 0
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

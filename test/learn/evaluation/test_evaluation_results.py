@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import math
 import resource
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from remote_inference.learn.evaluation.results import (
     LostEpisode,
     ResultsError,
     ResultsFolder,
+    Times,
     merge_folders,
     read_lines,
 )
@@ -42,6 +44,49 @@ def test_results_are_read_again_as_they_were_written(tmp_path: Path, evaluation:
             folder.append(result)
     with ResultsFolder(tmp_path / "out", evaluation) as folder:
         assert in_order(folder) == [written[1], written[0]]
+
+
+def read_strictly(text: str) -> Any:
+    """Return a JSON document's content as readers do that know neither NaN nor infinity."""
+    return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def test_a_number_that_is_not_finite_is_null_in_the_file_and_left_out_of_every_mean(
+    tmp_path: Path, evaluation: Evaluation
+) -> None:
+    times = {"count": 2, "mean_ms": None, "p95_ms": None, "p99_ms": None}
+    with ResultsFolder(tmp_path / "out", evaluation) as folder:
+        folder.append(make_result(0, total_reward=math.nan, metrics={"way": math.inf}, inference=times))
+        folder.append(make_result(1, total_reward=3.0, metrics={"way": 2.0}))
+        write_report(evaluation, folder, "drawer")
+    for line in (tmp_path / "out" / "episodes.jsonl").read_text().splitlines():
+        read_strictly(line)
+    with ResultsFolder(tmp_path / "out", evaluation) as folder:
+        first, second = in_order(folder)
+        assert (first.total_reward, first.metrics) == (None, {"way": None})
+        assert second.total_reward == 3.0
+        (summary,) = write_report(evaluation, folder, "drawer").summaries
+    assert {name: (one.episodes, one.mean) for name, one in summary.numbers.items()} == {
+        "total_reward": (1, 3.0),
+        "way": (1, 2.0),
+    }
+    assert read_strictly((tmp_path / "out" / "task_summary.json").read_text())["episodes_played"] == 2
+
+
+def test_a_duration_that_is_unknown_does_not_count() -> None:
+    assert Times.of([0.002, math.nan, math.inf]) == Times(count=1, mean_ms=2.0, p95_ms=2.0, p99_ms=2.0)
+    assert Times.of([math.nan]) == Times.of([])
+
+
+def test_an_evaluation_that_is_refused_takes_its_own_files_with_it_alone(
+    tmp_path: Path, evaluation: Evaluation
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "notes.txt").write_text("of a person")
+    with pytest.raises(ResultsError, match="no such task"), ResultsFolder(out, evaluation):
+        raise ResultsError("no such task")
+    assert [file.name for file in out.iterdir()] == ["notes.txt"]
 
 
 @settings(max_examples=60, deadline=None)
@@ -263,8 +308,7 @@ def test_a_film_strip_that_finds_no_room_is_not_left_half_written(
     call = [sys.executable, "-c", JOIN, str(tmp_path / "drawer.evaluation.yaml"), str(out), str(part)]
     done = subprocess.run(call, capture_output=True, text=True, timeout=120)
     assert "a.png: cannot be written: File too large" in done.stderr
-    assert list((out / "films").iterdir()) == []
-    assert (out / "episodes.jsonl").read_bytes() == b""
+    assert not out.exists(), "a refused merge leaves nothing"
 
 
 def write_shard(folder: Path, evaluation: Evaluation, *seeds: int, **changes: object) -> Path:

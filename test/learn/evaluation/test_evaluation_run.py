@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from remote_inference.learn.evaluation.results import (
     merge_folders,
 )
 from remote_inference.learn.evaluation.run import Run, Shard
+from remote_inference.learn.evaluation.saving import SavedEpisodes
 from support.evaluation.drawer_evaluation import outcomes, play, write_evaluation
 
 BOTH = {"modes": ["stepped", "charged"], "latencies_ms": [200]}
@@ -134,6 +136,44 @@ def test_a_policy_that_cannot_go_on_has_failed_the_episode(tmp_path: Path, mode:
     assert not tally.unplayed
 
 
+def write_unknown(folder: Path, seed: int, unknown: str, **changes: Any) -> Path:
+    options = {"unknown_seed": seed, "unknown": unknown}
+    environment = {"name": "support.evaluation.trying_drawer:TryingDrawer", "options": options}
+    return write_evaluation(folder, environment=environment, **changes)
+
+
+@pytest.mark.parametrize(
+    ("unknown", "found"),
+    [
+        ("reset", "observation.state[0] at 0 s"),
+        ("state", "observation.state[0] at 0.3 s"),
+        ("time_s", "time_s at nan s"),
+        ("reward", "reward at 0.3 s"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["stepped", "charged"])
+def test_a_simulator_that_shows_nan_fails_that_episode_alone_and_the_next_run_goes_on(
+    tmp_path: Path, mode: str, unknown: str, found: str
+) -> None:
+    modes = {"modes": [mode]} | ({"latencies_ms": [100]} if mode == "charged" else {})
+    save = partial(SavedEpisodes, tmp_path / "data")
+    path = write_unknown(tmp_path, 1, unknown, episodes=3, **modes)
+    tally, results = play(path, tmp_path / "out", save=save)
+    assert [one.error for one in results] == ["", f"drawer: {found}: found nan, expected finite values", ""]
+    assert not results[1].success
+    assert (tally.failures, results[1].troubles, tally.unplayed) == ({"not_finite": 1}, {"not_finite": 1}, {})
+    more, results = play(write_unknown(tmp_path, 1, unknown, episodes=4, **modes), tmp_path / "out")
+    assert (more.played, len(results)) == (1, 4)
+
+
+def test_a_first_seed_that_begins_with_nan_costs_its_own_episode_alone(tmp_path: Path) -> None:
+    path = write_unknown(tmp_path, 0, "reset", episodes=2)
+    tally, (failed, played) = play(path, tmp_path / "out")
+    (warning,) = tally.warnings
+    assert warning == f"policies.pull was not checked: {failed.error}"
+    assert (failed.success, failed.steps, failed.film, played.success) == (False, 0, "", True)
+
+
 def test_every_error_has_a_kind_and_a_lost_server_is_nobodys_failure() -> None:
     kinds = {
         error: find_failure(error("")).kind
@@ -200,12 +240,13 @@ def test_results_of_another_version_of_a_policy_are_refused(tmp_path: Path) -> N
     ],
     ids=["environment", "task", "policy", "latency", "fit"],
 )
-def test_what_can_never_be_played_is_said_before_the_first_episode(
+def test_what_can_never_be_played_is_said_before_the_first_episode_and_leaves_nothing(
     tmp_path: Path, changes: dict[str, Any], error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error, match=said):
         play(write_evaluation(tmp_path, **changes), tmp_path / "out")
-    assert (tmp_path / "out" / "episodes.jsonl").read_bytes() == b""
+    assert not (tmp_path / "out").exists()
+    assert play(write_evaluation(tmp_path, episodes=1), tmp_path / "out")[0].played == 1
 
 
 def test_no_thread_is_left_when_a_run_has_ended(tmp_path: Path) -> None:

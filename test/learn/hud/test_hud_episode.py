@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from remote_inference.learn.environment import EnvError
+from remote_inference.learn.environment import EnvError, Metrics
 from remote_inference.learn.hud.contract import import_contract
 from remote_inference.learn.hud.episode import HudEnvironment
 from support.environments.line import STATE, TOP, Line
@@ -57,6 +57,12 @@ def test_an_episode_is_claimed_bound_stepped_and_scored() -> None:
     assert hud.act([0.95])["terminated"] is True
     score = hud.release(claim["token"])
     assert score == {"score": 1.0, "success": True, "total_reward": 1.0, "metrics": {"x": 0.95}}
+
+
+def test_a_metric_that_is_not_finite_is_null_in_the_score() -> None:
+    line, hud = claimed()
+    line.metrics = lambda: Metrics(False, {"x": np.nan})  # type: ignore[method-assign]
+    assert hud.release(None)["metrics"] == {"x": None}
 
 
 def test_a_second_claim_waits_until_the_slot_is_free() -> None:

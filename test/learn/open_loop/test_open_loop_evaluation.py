@@ -95,7 +95,8 @@ def test_errors_in_different_units_are_not_averaged(data: Path, tolerance: float
     recorded = RecordedEnvironment(str(data), tolerance)
     recorded.reset(0, "open", [STATE])
     reader = LeRobotDatasetReader(data)
-    recorded.step(reader.read(reader.episodes[0]).actions[0] + np.array([0.1, -0.2]))
+    step = recorded.step(reader.read(reader.episodes[0]).actions[0] + np.array([0.1, -0.2]))
+    assert step.reward == pytest.approx(-0.2), "of the worst unit"
     metrics = recorded.metrics()
     assert metrics.success is success
     means = {name: value for name, value in metrics.values.items() if "mean" in name}

@@ -30,6 +30,7 @@ from remote_inference.learn.rollouts import (
 )
 from support.environments.drawer import CHUNK, STATE, PullPolicy
 from support.environments.drawer_pool import Drawers
+from support.importable import python_path
 
 WAIT_S = 60.0
 
@@ -179,6 +180,20 @@ def test_an_error_in_a_rollout_ends_the_group_and_the_pool_plays_on() -> None:
             return await pool.run_group(LocalPolicy(PullPolicy()), seed=10, max_steps=6)
 
     assert [len(one) for one in asyncio.run(play()).trajectories] == [6, 6]
+
+
+def test_a_reward_that_is_not_finite_ends_the_group_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", python_path())
+    options = {"unknown_seed": 10, "unknown": "reward"}
+    transport = LocalTransport.of("support.evaluation.trying_drawer:TryingDrawer", options, 2)
+
+    async def play() -> Group:
+        async with RolloutPool(transport, 2) as pool:
+            with pytest.raises(EnvError, match=r"drawer: reward at 0\.3 s: found nan, expected finite"):
+                await pool.run_group(LocalPolicy(PullPolicy()), seed=10)
+            return await pool.run_group(LocalPolicy(PullPolicy()), seed=11)
+
+    assert np.isfinite(asyncio.run(play()).advantages).all()
 
 
 def test_an_error_of_the_policy_and_one_of_the_arguments_are_told_as_they_are() -> None:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pytest
 from PIL import Image
 
 from remote_inference.base.lerobot_format import read_info
+from remote_inference.learn.environment import Metrics
 from remote_inference.learn.rollouts import Group, LocalPolicy, RolloutPool
 from remote_inference.learn.rollouts.film_strip import draw_film_strip, find_camera
 from remote_inference.learn.rollouts.pool import Isolation, prove_isolation
@@ -101,6 +104,17 @@ def test_a_data_set_has_an_episode_per_rollout(group: Group, tmp_path: Path) -> 
     assert told["policy_versions"] == ["first"]
     with pytest.raises(SavingError, match="exists, expected a new path"):
         save_lerobot(group, out)
+
+
+def test_a_metric_that_is_not_finite_is_null_for_readers_that_know_no_nan(
+    group: Group, tmp_path: Path
+) -> None:
+    metrics = Metrics(True, {"way": math.nan, "tries": 3})
+    unknown = replace(group, trajectories=tuple(replace(one, metrics=metrics) for one in group.trajectories))
+    save_lerobot(unknown, tmp_path / "data")
+    text = (tmp_path / "data/meta/rollouts.json").read_text()
+    told = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert [one["metrics"] for one in told["rollouts"]] == 3 * [{"way": None, "tries": 3}]
 
 
 def test_statistics_of_a_policy_without_log_probabilities_are_numbers(tmp_path: Path) -> None:
@@ -198,9 +212,6 @@ def test_the_verb_tells_people_what_came_of_each_rollout(shown: tuple[dict[str, 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--group", "0"], "--group: found 0, expected 1 or more"),
-        (["--max-steps", "0"], "--max-steps: found 0, expected 1 or more"),
-        (["--temperature", "-1"], "--temperature: found -1, expected 0 or more"),
         (["--option", "mapping"], "--option: found 'mapping', expected KEY=VALUE"),
         (["--parquet", "."], "exists, expected a new path"),
     ],
@@ -210,6 +221,24 @@ def test_arguments_that_do_not_fit_are_named(
 ) -> None:
     assert main(["rollouts", "--environment", "support.environments.drawer:Drawer", *arguments]) == 2
     assert problem in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "found", "expected"),
+    [
+        ("--group", "0", 1),
+        ("--max-steps", "0", 1),
+        ("--execution-horizon", "0", 1),
+        ("--temperature", "-1", 0),
+    ],
+)
+def test_numbers_that_no_rollouts_can_be_played_with_are_named(
+    option: str, found: str, expected: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["rollouts", "--environment", "support.environments.drawer:Drawer", option, found])
+    assert ended.value.code == 2
+    assert f"{option}: found {found}, expected {expected} or more" in capsys.readouterr().err
 
 
 def test_options_of_an_environment_in_a_pool_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,6 +35,7 @@ from remote_inference.learn.environment import (
     Feature,
     FeatureKind,
     Metrics,
+    NotFiniteError,
     Step,
     require_promised,
 )
@@ -270,8 +271,7 @@ class ProcessEnvironment:
         return metrics_from_map(self._call("metrics", self._timeouts.step_s, {}))
 
     def render(self) -> NDArray[np.uint8]:
-        picture: NDArray[np.uint8] = self._call("render", self._timeouts.step_s, {})["picture"]
-        return picture
+        return np.asarray(self._call("render", self._timeouts.step_s, {})["picture"])
 
     def close(self) -> None:
         self._lost = "it was closed"
@@ -303,7 +303,7 @@ class ProcessEnvironment:
         except WireError as error:
             raise self._lose(f"{method}: {error}") from error
         if "error" in answer:
-            raise EnvError(str(answer["error"]))
+            raise (NotFiniteError if answer.get("is_not_finite") else EnvError)(str(answer["error"]))
         return answer
 
     def _lose(self, reason: str) -> EnvLostError:
@@ -361,7 +361,7 @@ class Host:
             return observation_to_map(require_promised(environment.spec, self._wanted, shown))
         if method == "step":
             step = environment.step(call["action"])
-            require_promised(environment.spec, self._wanted, step.observation)
+            require_promised(environment.spec, self._wanted, step.observation, step.reward)
             return step_to_map(step)
         if method == "metrics":
             return metrics_to_map(environment.metrics())
@@ -389,7 +389,7 @@ def main() -> None:
             try:
                 answer = host.call(call["method"], call)
             except UserError as error:
-                answer = {"error": str(error)}
+                answer = {"error": str(error), "is_not_finite": isinstance(error, NotFiniteError)}
             except Exception as error:  # a simulator may raise anything; it is sent to the owner
                 answer = {"error": f"{call['method']}: {type(error).__name__}: {error}"}
             write_frame(answers, answer)

@@ -96,9 +96,9 @@ class RecordedEnvironment:
         recorded = episode.actions[len(self._errors)].astype(np.float64)
         error = np.abs(check_action(self.spec, action) - recorded)
         self._errors.append(error)
+        worst = max(float(error[places].mean()) for places in self._by_unit.values())  # units have no mean
         is_over = len(self._errors) == len(episode.actions)
-        shown = self._observe(is_over=is_over)
-        return Step(shown, -float(error.mean()), terminated=False, truncated=is_over)
+        return Step(self._observe(is_over=is_over), -worst, terminated=False, truncated=is_over)
 
     def metrics(self) -> Metrics:
         if not self._errors:

@@ -36,10 +36,8 @@ def write_robot_contract(environment: EnvironmentSpec, policy: PolicySpec, task:
 def make_data_set_contract(environment: EnvironmentSpec, task: str, cameras: Sequence[str]) -> Contract:
     """Return the contract of a data set's robot: its topics are placeholders, its limits are wide open."""
     actions = environment.actions
-    endless = (math.inf,) * len(actions.names)
-    lowest = (-math.inf,) * len(actions.names)
-    unbounded = replace(actions, lower=lowest, upper=endless, max_velocity=endless)
-    robot = replace(environment, actions=unbounded)
+    lowest, endless = ((bound,) * len(actions.names) for bound in (-math.inf, math.inf))
+    robot = replace(environment, actions=replace(actions, lower=lowest, upper=endless, max_velocity=endless))
     content = _write(robot, task, environment.state_names, actions.names, cameras)
     return parse_document(content, Contract, environment.name)
 

@@ -28,6 +28,7 @@ from remote_inference.learn.environment import (
     RealTimeEnvironment,
     Step,
     plain_metrics,
+    require_finite,
     require_promised,
 )
 
@@ -126,8 +127,8 @@ class ThreadEnvironment:
 
     def step(self, action: NDArray[np.floating[Any]]) -> Step:
         step = self._call("step", lambda: self._environment.step(action), self._timeouts.step_s)
-        require_promised(self.spec, self._wanted, step.observation)
         with self._plain("step"):
+            require_promised(self.spec, self._wanted, step.observation, step.reward)
             # Numbers of numpy pass for Python's here, and not in a ROS message or in JSON.
             reward, terminated, truncated = float(step.reward), bool(step.terminated), bool(step.truncated)
         return replace(step, reward=reward, terminated=terminated, truncated=truncated)
@@ -192,6 +193,8 @@ class RealTimeThreadEnvironment(ThreadEnvironment):
         moment = self._call("advance", lambda: self._environment.advance(action, time_s), timeout_s)
         with self._plain("advance"):
             moment = Moment(float(moment.time_s), float(moment.reward), bool(moment.ended))
+        require_finite(self.spec, "time_s", moment.time_s, moment.time_s)
+        require_finite(self.spec, "reward", moment.reward, moment.time_s)
         self._time_s = moment.time_s
         return moment
 

@@ -18,9 +18,8 @@ from string import ascii_uppercase
 
 from remote_inference.base.documents.document import DocumentError, parse_json
 from remote_inference.learn.evaluation.document import EpisodeKey, Evaluation
-from remote_inference.learn.evaluation.results import EpisodeResult, ResultsError, write_whole
+from remote_inference.learn.evaluation.results import NAMES, EpisodeResult, ResultsError, write_whole
 
-NAMES = "blind.json"
 HIDDEN = "why is shown by --reveal"  # an error may name a manifest or a server
 
 
@@ -51,7 +50,7 @@ def open_names(folder: Path, evaluation: Evaluation) -> dict[str, str]:
 def mix(keys: Iterable[EpisodeKey]) -> list[EpisodeKey]:
     """Return episodes in an order that hides the policies: which plays a seed first is drawn."""
     drawn = random.Random(secrets.randbits(64))
-    return sorted(keys, key=lambda key: (_place(key), drawn.random()))
+    return sorted(keys, key=lambda key: (show_key(key, {key.condition.policy: ""}), drawn.random()))
 
 
 def show_key(key: EpisodeKey, names: Mapping[str, str]) -> EpisodeKey:
@@ -79,8 +78,3 @@ def blind(
         if one.policy in names
     ]
     return evaluation.model_copy(update={"policies": sources}), shown
-
-
-def _place(key: EpisodeKey) -> tuple[str, str, float, int]:
-    condition = key.condition
-    return condition.task, condition.mode, condition.latency_ms, key.seed

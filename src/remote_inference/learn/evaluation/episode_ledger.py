@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from remote_inference.base.documents.document import DocumentError
 from remote_inference.base.errors import UserError
 from remote_inference.base.policy import PolicyError
-from remote_inference.learn.environment import EnvError
+from remote_inference.learn.environment import EnvError, NotFiniteError
 from remote_inference.learn.environments.emulated_robot import EmulationError
 from remote_inference.learn.evaluation.document import EpisodeKey
 from remote_inference.learn.evaluation.policies import ServerLostError
@@ -51,12 +51,13 @@ class Failure:
     is_result: bool = False
 
 
-# By the error's class, the most special first. A policy that cannot go on has failed; for what others did
-# to an episode no policy is to blame.
+# By the error's class, the most special first. A policy that cannot go on has failed, and so has one whose
+# actions lead a simulator to NaN; for what others did to an episode no policy is to blame.
 FAILURES: Mapping[type[Exception], Failure] = {
     ServerLostError: Failure("network", "a policy that runs elsewhere cannot be reached", attempts=1),
     RobotLostError: Failure("robot", "a node of an episode in real time dies or does not answer", attempts=3),
     PolicyError: Failure("policy", "the policy cannot answer", attempts=1, is_result=True),
+    NotFiniteError: Failure("not_finite", "NaN or infinity from the simulator", attempts=1, is_result=True),
     EnvError: Failure("environment", "the simulator raises, hangs or dies", attempts=3),
     Exception: Failure("other", "any other", attempts=1),
 }
@@ -191,13 +192,14 @@ class EpisodeLedger:
         return sum(bool(one.film) for one in kept if one.key.condition == condition) < FILMS_PER_CONDITION
 
     def _save_film(self, result: EpisodeResult, film: Film) -> str:
-        """Write a film strip and return its name; an empty string when the last picture cannot be taken.
+        """Write a film strip and return its name; an empty string without a picture, or the last one.
 
         The name is the episode's own, and does not reveal the policy. Raises ResultsError.
         """
         digest = hashlib.sha256(str(result.key).encode()).hexdigest()[:12]
         name = f"{FILMS}/{result.mode}-seed_{result.seed}-{digest}.png"
         with suppress(EnvError):
-            write_whole(self.folder.folder / name, to_png(film.finish()))
-            return name
+            if frames := film.finish():
+                write_whole(self.folder.folder / name, to_png(frames))
+                return name
         return ""

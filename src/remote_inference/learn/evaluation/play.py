@@ -21,7 +21,7 @@ from remote_inference.learn.environments.policy_view import (
 )
 from remote_inference.learn.evaluation.document import EpisodeKey, Evaluation, Mode
 from remote_inference.learn.evaluation.policies import EpisodePolicy, PolicyAnswer
-from remote_inference.learn.evaluation.results import EpisodeResult, Times, digest_actions, finite
+from remote_inference.learn.evaluation.results import EpisodeResult, Times, digest_actions
 from remote_inference.learn.rollouts.film_strip import Film
 from remote_inference.learn.rollouts.group import Sampling
 
@@ -95,7 +95,7 @@ class Episode:
         return step
 
     def finish(self, metrics: Metrics, error: str = "") -> EpisodeResult:
-        """Return the result. metrics: of the environment. error: why the policy could not go on."""
+        """Return the result. metrics: of the environment. error: why the episode could not go on."""
         return EpisodeResult(
             **vars(self.key.condition),
             seed=self.key.seed,
@@ -104,7 +104,7 @@ class Episode:
             steps=len(self.actions),
             total_reward=math.fsum(self.rewards),
             is_terminated=self.is_terminated,
-            metrics=finite(metrics.values),
+            metrics=metrics.values,
             held_steps=self.held_steps,
             digest=digest_actions(self.actions, self.rewards),
             inference=Times.of(self.inference_s),

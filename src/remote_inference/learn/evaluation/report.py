@@ -15,6 +15,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from remote_inference.base.documents.problems import finite
 from remote_inference.learn.evaluation.blinding import blind
 from remote_inference.learn.evaluation.document import STEPPED, Condition, Evaluation
 from remote_inference.learn.evaluation.results import EpisodeResult, ResultsFolder, write_whole
@@ -180,20 +181,15 @@ def write_report(
     names: to show instead of the policies' own. Raises ResultsError.
     """
     found: Iterable[EpisodeResult] = folder.results.values()
-    lost = _count_lost(evaluation, folder)
+    last = {one.key: one.kind for one in folder.lost if one.key not in folder.results}
+    lost = dict(Counter(kind for key, kind in last.items() if evaluation.asks_for(key)))
     if names:
         evaluation, found = blind(evaluation, found, names)
     results = sorted(found, key=lambda one: one.key)
     findings = Findings.of(evaluation, results, lost)
-    write_whole(folder.folder / SUMMARY, json.dumps(findings.to_json(), indent=2, allow_nan=False) + "\n")
+    write_whole(folder.folder / SUMMARY, json.dumps(finite(findings.to_json()), indent=2) + "\n")
     write_whole(folder.folder / REPORT, _make_page(title, findings, results, folder.folder))
     return findings
-
-
-def _count_lost(evaluation: Evaluation, folder: ResultsFolder) -> dict[str, int]:
-    """Return how many episodes that the document asks for have no result, by the kind of their last error."""
-    last = {one.key: one.kind for one in folder.lost if one.key not in folder.results}
-    return dict(Counter(kind for key, kind in last.items() if evaluation.asks_for(key)))
 
 
 def _flatten(summary: Summary) -> dict[str, object]:

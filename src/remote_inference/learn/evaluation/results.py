@@ -11,22 +11,21 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import math
 import os
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Annotated, Any, TypeVar
 
 import numpy as np
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from typing_extensions import Self
 
 from remote_inference.bags.atomic_file import atomic_write
 from remote_inference.base.documents.document import Document, DocumentError, parse_document, parse_json
-from remote_inference.base.documents.problems import show_value
+from remote_inference.base.documents.problems import finite, show_value
 from remote_inference.base.errors import UserError
 from remote_inference.learn.environment import MetricValue
 from remote_inference.learn.environments.policy_view import Actions
@@ -36,7 +35,7 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class Times(Document):
-    """How long something took, over `count` times; None over none [ms]."""
+    """How long something took, over `count` times that are known; None over none [ms]."""
 
     count: Count
     mean_ms: float | None
@@ -45,9 +44,10 @@ class Times(Document):
 
     @classmethod
     def of(cls, durations_s: Sequence[float]) -> Self:
-        if not durations_s:
-            return cls(count=0, mean_ms=None, p95_ms=None, p99_ms=None)
         found_ms = np.asarray(durations_s) * 1e3
+        found_ms = found_ms[np.isfinite(found_ms)]  # a server tells what it likes
+        if not len(found_ms):
+            return cls(count=0, mean_ms=None, p95_ms=None, p99_ms=None)
         p95_ms, p99_ms = np.quantile(found_ms, (0.95, 0.99))
         return cls(
             count=len(found_ms), mean_ms=float(found_ms.mean()), p95_ms=float(p95_ms), p99_ms=float(p99_ms)
@@ -86,19 +86,20 @@ class LostEpisode(EpisodeLine):
 class EpisodeResult(EpisodeLine):
     """One finished episode.
 
-    success, metrics: of the environment; a number that is not finite is None. held_steps: in which a
-    robot had no action to execute. digest: of executed actions and rewards, bit for bit. troubles: errors
-    that it took to play the episode, by kind, those of earlier runs too. error: why the policy could not go
-    on; empty otherwise. inference, step: durations of the policy's calls and the environment's steps.
-    session_wait_ms: until a server had a session for the episode [ms]. film: file of the strip.
+    success, metrics: of the environment. total_reward, metrics: a number that is not finite is None.
+    held_steps: in which a robot had no action to execute. digest: of executed actions and rewards, bit for
+    bit. troubles: errors that it took to play the episode, by kind, those of earlier runs too. error: why
+    the episode could not go on; empty otherwise. inference, step: durations of the policy's calls and the
+    environment's steps. session_wait_ms: until a server had a session for the episode [ms]. film: file of
+    the strip.
     """
 
     policy_versions: tuple[str, ...]
     success: bool
     steps: Count
-    total_reward: float
+    total_reward: Annotated[float | None, BeforeValidator(finite)]
     is_terminated: bool
-    metrics: Mapping[str, MetricValue | None]
+    metrics: Annotated[Mapping[str, MetricValue | None], BeforeValidator(finite)]
     held_steps: Count
     digest: str
     inference: Times
@@ -122,16 +123,8 @@ def digest_actions(actions: Sequence[Actions], rewards: Sequence[float]) -> str:
     return found.hexdigest()[:16]
 
 
-def finite(values: Mapping[str, MetricValue]) -> dict[str, MetricValue | None]:
-    """Return an environment's numbers for a result: None instead of one that is not finite."""
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in values.items()
-    }
-
-
 EPISODES, LOST, CONFIGURATION = "episodes.jsonl", "lost.jsonl", "evaluation.json"
-LOCK, FILMS = ".lock", "films"
+LOCK, FILMS, NAMES = ".lock", "films", "blind.json"
 Line = TypeVar("Line", bound=EpisodeLine)
 _FREE = frozenset({"num_envs", "episodes"})  # what may change between two runs of one folder
 
@@ -142,23 +135,32 @@ class ResultsError(UserError):
 
 def configuration_of(evaluation: Evaluation) -> dict[str, Any]:
     """Return what decides about the episodes' results, as JSON values."""
-    content: dict[str, Any] = json.loads(evaluation.model_dump_json(exclude=set(_FREE)))
-    return content
+    return dict(json.loads(evaluation.model_dump_json(exclude=set(_FREE))))
 
 
-class ResultsFolder:
-    """The results of one evaluation. Any thread may append."""
+class ResultsFolder(AbstractContextManager["ResultsFolder"]):
+    """The results of one evaluation. Any thread may append.
+
+    A context that ends with an error before any episode was tried leaves nothing: the evaluation was refused.
+    """
 
     def __init__(self, folder: Path, evaluation: Evaluation) -> None:
         """Open a folder, made if need be. Raises ResultsError when it is another's, in use or damaged."""
         self.folder = folder
         self._lock = threading.Lock()
+        self._has_made_folder = not folder.exists()
         with _file_errors(folder):
             (folder / FILMS).mkdir(parents=True, exist_ok=True)
             self._lock_file = (folder / LOCK).open("a")
         try:
-            self._lock_folder()
-            _check_configuration(folder, configuration_of(evaluation), writes=True)
+            try:
+                fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise ResultsError(f"{folder}: another evaluation writes there, expected none") from error
+            self._is_new = not ((folder / CONFIGURATION).exists() or (folder / EPISODES).exists())
+            if self._is_new:
+                write_whole(folder / CONFIGURATION, json.dumps(configuration_of(evaluation), indent=2) + "\n")
+            _check_configuration(folder, configuration_of(evaluation))
             self.results: dict[EpisodeKey, EpisodeResult] = {}
             for result in read_lines(folder / EPISODES, EpisodeResult, mends=True):
                 self._require_new(result)
@@ -169,10 +171,9 @@ class ResultsFolder:
             self._lock_file.close()
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if error is not None and self._is_new and not (self.results or self.lost):
+            self._remove()
         self.close()
 
     def close(self) -> None:
@@ -199,6 +200,15 @@ class ResultsFolder:
             _append(self._file, self.folder / EPISODES, result)
             self.results[result.key] = result
 
+    def _remove(self) -> None:
+        """Remove all that is made before the first episode; logs and the files of others stay."""
+        with suppress(OSError):  # the error that ends the context matters
+            for name in (EPISODES, NAMES, CONFIGURATION, LOCK):
+                (self.folder / name).unlink(missing_ok=True)
+            (self.folder / FILMS).rmdir()
+            if self._has_made_folder:
+                self.folder.rmdir()
+
     def _require_new(self, result: EpisodeResult) -> None:
         if result.key in self.results:
             raise ResultsError(f"{self.folder / EPISODES}: {result.key}: found twice, expected once")
@@ -206,12 +216,6 @@ class ResultsFolder:
     def _open(self, name: str) -> IO[bytes]:
         with _file_errors(self.folder / name):
             return (self.folder / name).open("ab", buffering=0)
-
-    def _lock_folder(self) -> None:
-        try:
-            fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise ResultsError(f"{self.folder}: another evaluation writes there, expected none") from error
 
 
 def check_versions(versions: Mapping[str, str], folder: ResultsFolder) -> None:
@@ -239,7 +243,7 @@ def merge_folders(folders: Iterable[Path], into: ResultsFolder, evaluation: Eval
     }
     new: list[tuple[EpisodeResult, Path]] = []
     for folder in folders:
-        _check_configuration(folder, configuration_of(evaluation), writes=False)
+        _check_configuration(folder, configuration_of(evaluation))
         for result in read_lines(folder / EPISODES, EpisodeResult, mends=False):
             if result.key not in found:
                 found[result.key] = (result, folder)
@@ -302,14 +306,11 @@ def _append(file: IO[bytes], path: Path, content: EpisodeLine) -> None:
         raise ResultsError(f"{path}: cannot be written: {why}") from error
 
 
-def _check_configuration(folder: Path, expected: Mapping[str, Any], *, writes: bool) -> None:
+def _check_configuration(folder: Path, expected: Mapping[str, Any]) -> None:
     """Raise ResultsError when a folder has the results of another configuration, or none to read."""
     path = folder / CONFIGURATION
     if not path.exists():
-        if (folder / EPISODES).exists() or not writes:
-            raise ResultsError(f"{path}: not found, expected the configuration of the results beside it")
-        write_whole(path, json.dumps(expected, indent=2) + "\n")
-        return
+        raise ResultsError(f"{path}: not found, expected the configuration of the results beside it")
     with _file_errors(path, "read"):
         text = path.read_text(encoding="utf-8")
     try:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from remote_inference.base.errors import UserError
-from remote_inference.learn.environment import Environment, EnvironmentSpec, EnvLostError
+from remote_inference.learn.environment import Environment, EnvironmentSpec, EnvLostError, NotFiniteError
 from remote_inference.learn.environments.emulated_robot import EmulatedRobot, NetworkPath
 from remote_inference.learn.environments.policy_view import PolicyView
 from remote_inference.learn.environments.process_environment import ProcessEnvironment
@@ -171,7 +171,7 @@ class Workers:
         self._ledger.play(key, attempt, self._stop.is_set)
 
     def _finish(self, episode: Episode, met: Counter[str]) -> EpisodeResult:
-        """Play an episode once. An error that counts as the policy's failure ends it; others are raised."""
+        """Play an episode once. An error that counts as its failure ends it; others are raised."""
         why = ""
         try:
             PLAY[episode.key.condition.mode](episode)
@@ -301,7 +301,11 @@ def check_robots(
     task = (evaluation.tasks or environment.spec.tasks)[0]
     for name, policy in policies.items():
         view = PolicyView(environment.spec, policy.spec)
-        first = environment.reset(evaluation.first_seed, task, view.wanted)
+        try:
+            first = environment.reset(evaluation.first_seed, task, view.wanted)
+        except NotFiniteError as error:  # costs this seed's episodes alone
+            warnings.append(f"policies.{name} was not checked: {error}")
+            continue
         for latency_ms in evaluation.latencies_ms:
             what = f"policies.{name} at {latency_ms:g} ms"
             with naming(what):

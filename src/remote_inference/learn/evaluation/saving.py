@@ -12,11 +12,9 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
-
-from typing_extensions import Self
 
 from remote_inference.learn.environment import EnvironmentSpec, FeatureKind
 from remote_inference.learn.environments.robot_contract import make_data_set_contract
@@ -36,7 +34,7 @@ from remote_inference.learn.rollouts.saving import (
 EPISODES_FILE = "meta/evaluation.json"  # what LeRobot's own files have no place for
 
 
-class SavedEpisodes:
+class SavedEpisodes(AbstractContextManager["SavedEpisodes"]):
     """A data set that any thread adds episodes to; a context manager."""
 
     def __init__(self, folder: Path, spec: EnvironmentSpec) -> None:
@@ -52,9 +50,6 @@ class SavedEpisodes:
         contract = make_data_set_contract(spec, spec.tasks[0], self.cameras)
         with self._writing():
             self._target = OutcomeDataSet(folder, contract)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         """Complete the files, unless an episode could not be written."""

@@ -9,14 +9,14 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from remote_inference.base.errors import UserError
-from remote_inference.learn.evaluation.document import Condition
+from remote_inference.learn.evaluation.document import STEPPED, Condition
 from remote_inference.learn.evaluation.results import EpisodeResult
 
 Z_95 = 1.959963984540054  # of a normal distribution, two-sided
@@ -62,17 +62,11 @@ class Summary:
     step_ms: Mapping[str, float | None]
     session_wait_ms: float  # of all episodes, until a server had a session for them
     troubles: Mapping[str, int]
-    errors: int  # episodes in which the policy could not go on
+    errors: int  # episodes that could not go on
 
     @property
     def rate(self) -> float:
         return self.successes / self.episodes
-
-    def value_of(self, name: str) -> float | None:
-        """Return the success rate, or the mean of a number; None when no episode has it."""
-        if name == SUCCESS:
-            return self.rate
-        return self.numbers[name].mean if name in self.numbers else None
 
 
 @dataclass(frozen=True)
@@ -129,7 +123,8 @@ class Requirement:
 
     def find_problem(self, summary: Summary) -> str:
         """Return how a condition does not keep it, or an empty string."""
-        value = summary.value_of(self.name)
+        means = {name: one.mean for name, one in summary.numbers.items()}
+        value = {**means, SUCCESS: summary.rate}.get(self.name)
         if value is None:
             return f"{summary.condition}: no episode has a number {self.name!r}, expected {self}"
         if COMPARISONS[self.comparison](value, self.bound):
@@ -184,26 +179,19 @@ def compare_policies(results: Collection[EpisodeResult]) -> list[Pair]:
 
 def find_degradations(summaries: Sequence[Summary]) -> list[Degradation]:
     """Return what each latency costs, where the policy was stepped, too."""
-    stepped = {
-        (one.condition.task, one.condition.policy): one.rate
-        for one in summaries
-        if not one.condition.has_latency
-    }
-    late = [(one.condition, one.rate) for one in summaries if one.condition.has_latency]
-    return [
-        Degradation(at, stepped[at.task, at.policy], rate)
-        for at, rate in late
-        if (at.task, at.policy) in stepped
-    ]
+    rates = {one.condition: one.rate for one in summaries}
+    stepped = {one.condition: replace(one.condition, mode=STEPPED, latency_ms=0.0) for one in summaries}
+    late = [at for at in rates if at.has_latency and stepped[at] in rates]
+    return [Degradation(at, rates[stepped[at]], rates[at]) for at in late]
 
 
 def _summarise(condition: Condition, results: Sequence[EpisodeResult]) -> Summary:
     successes = sum(one.success for one in results)
     low, high = find_wilson_interval(successes, len(results))
-    numbers: dict[str, list[float]] = {"total_reward": [one.total_reward for one in results]}
+    numbers: dict[str, list[float]] = {}
     failures: Counter[str] = Counter()
     for one in results:
-        for name, value in one.metrics.items():
+        for name, value in {"total_reward": one.total_reward, **one.metrics}.items():
             if value is not None and name != SUCCESS:
                 numbers.setdefault(name, []).append(float(value))
         failures.update(one.troubles)
@@ -226,7 +214,7 @@ def _summarise(condition: Condition, results: Sequence[EpisodeResult]) -> Summar
 
 
 def _join_times(times: Sequence[Any]) -> dict[str, float | None]:
-    known = [one for one in times if one.count]
+    known = [one for one in times if one.mean_ms is not None]
     if not known:
         return {"mean": None, "p95": None, "p99": None}
     mean = sum(one.mean_ms * one.count for one in known) / sum(one.count for one in known)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.base.documents.problems import show_value
+from remote_inference.base.documents.problems import finite, show_value
 from remote_inference.base.policy import Float32Array
 from remote_inference.learn.environment import (
     EnvError,
@@ -114,7 +114,7 @@ class HudEnvironment:
             "score": float(metrics.success),
             "success": metrics.success,
             "total_reward": float(episode.total_reward),
-            "metrics": dict(metrics.values),
+            "metrics": finite(metrics.values),
         }
 
     def close(self) -> None:

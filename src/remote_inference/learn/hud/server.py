@@ -123,12 +123,6 @@ class HudServer:
         except (UserError, WireError) as error:
             await _refuse(agent, str(error))
 
-    def _disconnect_agent(self) -> None:
-        """End the connection of an episode's agent: the slot is free for the next one."""
-        agent, self._bound = self._bound, None
-        if agent is not None:
-            self._leaving = asyncio.create_task(agent.close())  # which is kept until it has ended
-
     def _require_bound(self, agent: ServerConnection) -> None:
         """Raise UserError for an agent whose episode was released: another may have begun."""
         if self._bound is not agent:
@@ -229,7 +223,9 @@ class HudServer:
             return await self._run_call(lambda: hud.claim(**params))
         if method == "result":
             score = await self._run_call(lambda: hud.release(params.get("token")))
-            self._disconnect_agent()
+            agent, self._bound = self._bound, None
+            if agent is not None:  # the slot is free for the next one
+                self._leaving = asyncio.create_task(agent.close())  # which is kept until it has ended
             return score
         raise UserError(f"found method {method!r}, expected capabilities, contract, reset, result or url")
 

@@ -47,7 +47,13 @@ class SimulatedControllers:
         after_commands: called each time that every controller was commanded since the last call, or `hold`.
         Raises EnvError when the environment takes other actions than the contract's, or of another kind.
         """
-        _check_actions(contract, spec)
+        actions = contract.actions
+        if set(actions.kinds) != {spec.actions.kind}:
+            found = " and ".join(dict.fromkeys(actions.kinds))
+            raise EnvError(f"{spec.name}: takes {spec.actions.kind} actions, the contract has {found}")
+        if set(actions.names) != set(spec.actions.names):
+            found, expected = ", ".join(actions.names), ", ".join(spec.actions.names)
+            raise EnvError(f"{spec.name}: takes the actions {expected}; the contract has {found}")
         self._node = node
         self._before_command = before_command
         self._after_commands = after_commands
@@ -84,16 +90,6 @@ class SimulatedControllers:
             self._after_commands()
 
 
-def _check_actions(contract: Contract, spec: EnvironmentSpec) -> None:
-    actions = contract.actions
-    if set(actions.kinds) != {spec.actions.kind}:
-        found = " and ".join(dict.fromkeys(actions.kinds))
-        raise EnvError(f"{spec.name}: takes {spec.actions.kind} actions, the contract has {found}")
-    if set(actions.names) != set(spec.actions.names):
-        found, expected = ", ".join(actions.names), ", ".join(spec.actions.names)
-        raise EnvError(f"{spec.name}: takes the actions {expected}; the contract has {found}")
-
-
 COMPRESSED = "/compressed"  # what image_transport adds to the topic of the raw images
 _KINDS = {"rgb": FeatureKind.RGB, "depth": FeatureKind.DEPTH}
 
@@ -112,7 +108,9 @@ class SimulatedSensors:
         """Raise EnvError naming what the contract reads and the environment does not show."""
         self._spec = spec
         self._state = spec.feature_of(FeatureKind.STATE)
-        self._velocity = _find_velocity(spec)
+        velocities = [name for name, one in spec.features.items() if one.kind is FeatureKind.QVEL]
+        fits = len(velocities) == 1 and spec.features[velocities[0]].shape == (len(spec.state_names),)
+        self._velocity = velocities[0] if fits else ""  # feature with the velocities of the state's joints
         self._joints = [
             (node.create_publisher(JointState, topic, SENSOR_QOS), entries)
             for topic, entries in self._find_joints(contract).items()
@@ -201,13 +199,6 @@ def _joint_state(entries: _Entries, observation: EnvironmentObservation, header:
                 values[joints.index(joint)] = observation.values[feature][place]
         setattr(message, field, float64_field(values))
     return message
-
-
-def _find_velocity(spec: EnvironmentSpec) -> str:
-    """Return the feature with the velocities of the state's joints, or an empty string."""
-    names = [name for name, feature in spec.features.items() if feature.kind is FeatureKind.QVEL]
-    fits = len(names) == 1 and spec.features[names[0]].shape == (len(spec.state_names),)
-    return names[0] if fits else ""
 
 
 def _find_image(spec: EnvironmentSpec, feature: str, source: ImageSource) -> str:

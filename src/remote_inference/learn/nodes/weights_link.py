@@ -273,11 +273,10 @@ class TrainerLinks:
     def _on_message(self, message: WeightsFragment) -> None:
         try:
             fragment = from_message(message)
+            if self._table:
+                self._table.put(fragment)
         except WireError as error:
             calm(self._node).warning(f"weights: {error}")
-            return
-        if self._table:
-            self._table.put(fragment)
 
     def _tend(self) -> None:
         if self._table:

@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from remote_inference.bags.timeline.messages import TickNumbers, stamp_of
+from remote_inference.bags.timeline.messages import TickNumbers
 from remote_inference.bags.timeline.robot_bag import FloatArray
+from remote_inference.base.wire.sensors.content_time import stamp_ns
 from remote_inference.robot.command import CommandSource
 
 KEPT = 20_000  # control ticks that are remembered
@@ -76,13 +77,15 @@ class Alignment:
 
     def add_tick(self, message: Any) -> Iterator[AlignedChunk]:
         """Store an ExecutedAction; yield the chunks that are aligned now."""
-        if self._numbers.detect_restart(int(message.tick), stamp_of(message) * 1e-9):
+        if self._numbers.detect_restart(int(message.tick), stamp_ns(message) * 1e-9):
             yield from self.finish()
         number = int(message.tick) // self._ticks_per_row
         if self._is_within_a_row(number, message):
             return
         self._newest = max(self._newest, number)
-        self._ticks[number] = _tick_of(message)
+        is_action = message.source in EXECUTED and len(message.action) and not message.shadow
+        action = np.array(message.action, np.float64) if is_action else None
+        self._ticks[number] = _Tick(stamp_ns(message), int(message.episode_id), action)
         if len(self._ticks) > KEPT:
             self._ticks.popitem(last=False)
         if message.source == CommandSource.CHUNK:
@@ -151,12 +154,3 @@ class Alignment:
                 break
             found.append((row, tick))
         return found[kept:]
-
-
-def _tick_of(message: Any) -> _Tick:
-    is_action = message.source in EXECUTED and len(message.action) and not message.shadow
-    return _Tick(
-        stamp_of(message),
-        int(message.episode_id),
-        np.array(message.action, np.float64) if is_action else None,
-    )

@@ -52,10 +52,7 @@ class Film:
         return self._frames
 
     def _picture(self, observation: EnvironmentObservation) -> NDArray[np.uint8]:
-        if self._camera is None:
-            return self._environment.render()
-        picture: NDArray[np.uint8] = observation.values[self._camera]
-        return picture
+        return self._environment.render() if self._camera is None else observation.values[self._camera]
 
 
 def to_png(frames: list[NDArray[np.uint8]]) -> bytes:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from remote_inference.bags.export.format import ControlTick
 from remote_inference.bags.export.lerobot_v3 import LeRobotDataSet
 from remote_inference.base.contract.contract import Contract
+from remote_inference.base.documents.problems import finite
 from remote_inference.base.errors import UserError
 from remote_inference.base.wire.images.images import image_to_message
 from remote_inference.learn.environment import EnvironmentObservation, EnvironmentSpec, FeatureKind
@@ -134,7 +135,7 @@ def describe(group: Group) -> dict[str, Any]:
                 "advantage": float(advantage),
                 "terminated": one.is_terminated,
                 "truncated": one.is_truncated,
-                "metrics": dict(one.metrics.values),
+                "metrics": finite(one.metrics.values),
                 "chunks": [vars(chunk) for chunk in one.chunks],
             }
             for one, advantage in zip(group.trajectories, group.advantages, strict=True)

@@ -40,8 +40,10 @@ class SharedMemoryLink:
         self._unread: list[tuple[int, int, int]] = []
         self._frame = bytearray()
         try:
-            own = _make_memory()
+            own = os.memfd_create(_NAME, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
             try:
+                os.ftruncate(own, _SIZE)
+                fcntl.fcntl(own, fcntl.F_ADD_SEALS, _SEALS)
                 self._own = mmap.mmap(own, _SIZE)
                 connection.settimeout(timeout_s)
                 socket.send_fds(connection, [b"\0"], [own])
@@ -178,13 +180,6 @@ def _remove_remains(path: Path) -> None:
             probe.connect(str(path))
         except ConnectionRefusedError:
             path.unlink(missing_ok=True)
-
-
-def _make_memory() -> int:
-    descriptor = os.memfd_create(_NAME, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.ftruncate(descriptor, _SIZE)
-    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
-    return descriptor
 
 
 def _receive_memory(connection: socket.socket) -> mmap.mmap:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,7 +31,7 @@ from remote_inference.learn.environments.robot_contract import write_robot_contr
 from remote_inference.learn.evaluation.document import EpisodeKey
 from remote_inference.learn.evaluation.episode_ledger import RobotLostError
 from remote_inference.learn.evaluation.real_time import RobotPlan
-from remote_inference.learn.evaluation.results import EpisodeResult, Times, digest_actions, finite
+from remote_inference.learn.evaluation.results import EpisodeResult, Times, digest_actions
 from remote_inference.learn.nodes.episode_operator import EpisodeOperator
 from remote_inference.learn.nodes.evaluated_server import read_spec
 from remote_inference.msg import ActionChunk, ExecutedAction, ServerStatus
@@ -39,7 +39,6 @@ from remote_inference.robot.command import CommandSource
 from remote_inference.server.manifest.manifest import Manifest, load_manifest
 from remote_inference.srv import GetOutcome, GetStatus
 from remote_inference.tools.deployment import bringup
-from remote_inference.tools.deployment.bringup import simulated_robot
 from remote_inference.tools.deployment.process_group import ProcessError, ProcessGroup
 
 LOAD_S = 1800.0  # until a policy that is not loaded is an error
@@ -56,58 +55,52 @@ SIMULATOR = "environment"  # the node's name
 _NOT_SERVED = ("openpi", "weights", "health_port", "audit_file", "capture_dir")
 
 
-@contextmanager
-def open_with_own_server(plan: RobotPlan) -> Iterator[EvaluatedRobot]:
+def open_with_own_server(plan: RobotPlan) -> AbstractContextManager[EvaluatedRobot]:
     """Serve the policy of a manifest for this robot alone. See OpenRobot."""
     plan.place.check("path", "a policy server's manifest")
     assert plan.place.path is not None, "it was checked"
-    manifest = load_manifest(plan.place.path)
-    with TemporaryDirectory(prefix="evaluated_robot_") as folder:
-        path = Path(folder, "manifest.yaml")
-        path.write_text(dump_yaml(_write_manifest(manifest, plan)), encoding="utf-8")
-        namespace = _new_namespace()
-        process = bringup.server(path, namespace=namespace)
-        with _running(plan, namespace, Path(folder), f"{namespace}/{process.name}", process) as robot:
-            yield robot
+    return _running(plan, load_manifest(plan.place.path))
 
 
-@contextmanager
-def open_with_running_server(plan: RobotPlan) -> Iterator[EvaluatedRobot]:
+def open_with_running_server(plan: RobotPlan) -> AbstractContextManager[EvaluatedRobot]:
     """Use a server that runs already. See OpenRobot."""
     plan.place.check("server", "the full name of a policy_server's node, such as /policy_server")
-    server = f"/{plan.place.server.strip('/')}"
-    with (
-        TemporaryDirectory(prefix="evaluated_robot_") as folder,
-        _running(plan, _new_namespace(), Path(folder), server) as robot,
-    ):
-        yield robot
+    return _running(plan, None)
 
 
 @contextmanager
-def _running(
-    plan: RobotPlan, namespace: str, folder: Path, server: str, process: bringup.Process | None = None
-) -> Iterator[EvaluatedRobot]:
+def _running(plan: RobotPlan, manifest: Manifest | None) -> Iterator[EvaluatedRobot]:
     """Start what does not run yet: server, simulator, robot. Yield the robot when it has its session.
 
-    server: full name of its node. process: None where it runs already.
+    manifest: of the server to start; None where the plan's runs already.
     """
     source = plan.evaluation.environment
+    namespace = f"/evaluation_{secrets.token_hex(4)}"  # that no other evaluation has
     with (
+        TemporaryDirectory(prefix="evaluated_robot_") as folder,
         _as_lost(),
         ProcessGroup(plan.logs) as group,
         EpisodeOperator(
             "evaluation_operator", namespace, SIMULATOR, partial(_watch, group, plan)
         ) as operator,
     ):
-        if process is not None:
+        server, patience_s = f"/{plan.place.server.strip('/')}", FIND_S
+        if manifest is not None:
+            path = Path(folder, "manifest.yaml")
+            path.write_text(dump_yaml(_write_manifest(manifest, plan)), encoding="utf-8")
+            process = bringup.server(path, namespace=namespace)
             group.start(process)
-        spec = _await_policy(operator, server, FIND_S if process is None else LOAD_S, plan)
+            server, patience_s = f"{namespace}/{process.name}", LOAD_S
+        spec = _await_policy(operator, server, patience_s, plan)
         PolicyView(plan.environment, spec)  # raises EnvError for a policy that does not fit
         task = (plan.evaluation.tasks or plan.environment.tasks)[0]
-        contract = folder / "robot.contract.yaml"
+        contract = Path(folder, "robot.contract.yaml")
         content = write_robot_contract(plan.environment, spec, task)
         contract.write_text(dump_yaml(content), encoding="utf-8")
-        group.start(simulated_robot(source.name, contract, namespace=namespace, options=source.options))
+        simulator = bringup.simulated_robot(
+            source.name, contract, namespace=namespace, options=source.options
+        )
+        group.start(simulator)
         given = plan.evaluation.robot.model_dump(exclude_unset=True, exclude={"servers", "autostart"})
         parameters = {name: value for name, value in given.items() if value != ()} | {"autostart": True}
         group.start(bringup.robot(contract, namespace=namespace, servers=[server], parameters=parameters))
@@ -213,7 +206,7 @@ class EvaluatedRobot:
             steps=steps,
             total_reward=outcome.reward,
             is_terminated=outcome.ended and outcome.elapsed_s < self._plan.environment.episode_limit_s,
-            metrics=finite(dict(zip(outcome.metric_names, outcome.metric_values, strict=True))),
+            metrics=dict(zip(outcome.metric_names, outcome.metric_values, strict=True)),
             held_steps=sum(tick.source != CommandSource.CHUNK for tick in ticks),
             digest=digest_actions(actions, [outcome.reward]),
             inference=Times.of([(chunk.queue_wait_ms + chunk.inference_ms) / 1e3 for chunk in served]),
@@ -229,11 +222,6 @@ def _as_lost() -> Iterator[None]:
         yield
     except (ProcessError, OperatorError) as error:
         raise RobotLostError(str(error)) from error
-
-
-def _new_namespace() -> str:
-    """Return a namespace that no other evaluation has."""
-    return f"/evaluation_{secrets.token_hex(4)}"
 
 
 def _watch(group: ProcessGroup, plan: RobotPlan) -> None:

@@ -70,24 +70,17 @@ def _features() -> Mapping[str, tuple[Feature, Build]]:
             partial(_point_cloud, camera=CAMERA_NAMES[0]),
         ),
     }
+    of_camera: Mapping[str, tuple[Feature, Callable[..., NDArray[Any]]]] = {
+        "": (Feature(FeatureKind.RGB, (*image, 3)), BeltArm.render),
+        ".depth": (Feature(FeatureKind.DEPTH, image), BeltArm.render_depth),
+        ".segmentation": (Feature(FeatureKind.SEGMENTATION, image, "instance"), BeltArm.render_bodies),
+        ".robot_mask": (Feature(FeatureKind.ROBOT_MASK, image), _robot_mask),
+        ".intrinsics": (Feature(FeatureKind.INTRINSICS, (3, 3)), BeltArm.intrinsics),
+        ".extrinsics": (Feature(FeatureKind.EXTRINSICS, (4, 4), "camera_to_world"), BeltArm.camera_to_world),
+    }
     for camera in CAMERA_NAMES:
-        name = IMAGE_FEATURES[camera]
-        of_camera: dict[str, tuple[Feature, Callable[..., NDArray[Any]]]] = {
-            name: (Feature(FeatureKind.RGB, (*image, 3)), BeltArm.render),
-            f"{name}.depth": (Feature(FeatureKind.DEPTH, image), BeltArm.render_depth),
-            f"{name}.segmentation": (
-                Feature(FeatureKind.SEGMENTATION, image, "instance"),
-                BeltArm.render_bodies,
-            ),
-            f"{name}.robot_mask": (Feature(FeatureKind.ROBOT_MASK, image), _robot_mask),
-            f"{name}.intrinsics": (Feature(FeatureKind.INTRINSICS, (3, 3)), BeltArm.intrinsics),
-            f"{name}.extrinsics": (
-                Feature(FeatureKind.EXTRINSICS, (4, 4), "camera_to_world"),
-                BeltArm.camera_to_world,
-            ),
-        }
-        for key, (feature, build) in of_camera.items():
-            features[key] = (feature, partial(build, camera=camera))
+        for ending, (feature, build) in of_camera.items():
+            features[IMAGE_FEATURES[camera] + ending] = (feature, partial(build, camera=camera))
     return features
 
 

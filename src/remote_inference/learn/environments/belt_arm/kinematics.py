@@ -33,8 +33,8 @@ def forward(joints: Sequence[float]) -> Position:
     return radius * math.cos(pan), radius * math.sin(pan), SHOULDER_HEIGHT_M + height
 
 
-def inverse(tip: Sequence[float], roll: float = 0.0) -> ArmJoints:
-    """Return the elbow-up joints that put the tip at `tip`.
+def inverse(tip: Sequence[float]) -> ArmJoints:
+    """Return the elbow-up joints that put the tip at `tip`, without a roll.
 
     If `tip` is out of reach, the wrist stops on the line from the shoulder to its target.
     """
@@ -44,7 +44,7 @@ def inverse(tip: Sequence[float], roll: float = 0.0) -> ArmJoints:
     reach = min(max(math.hypot(radius, rise), _MIN_REACH_M), _MAX_REACH_M)
     lift = math.atan2(radius, rise) - _triangle_angle(UPPER_ARM_M, reach, LOWER_ARM_M)
     elbow = math.pi - _triangle_angle(UPPER_ARM_M, LOWER_ARM_M, reach)
-    return math.atan2(y, x), lift, elbow, math.pi - lift - elbow, roll
+    return math.atan2(y, x), lift, elbow, math.pi - lift - elbow, 0.0
 
 
 def _triangle_angle(side_a: float, side_b: float, opposite: float) -> float:
