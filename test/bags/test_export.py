@@ -18,7 +18,6 @@ import pytest
 from rclpy.time import Time
 from std_msgs.msg import Header
 
-from remote_inference.bags.export.camera import ImageStatistics
 from remote_inference.bags.export.format import Phase
 from remote_inference.base.lerobot_format import import_contract
 from remote_inference.msg import ClientState, Observation
@@ -38,7 +37,6 @@ from support.recording.picked_run import (
     action_of,
     document,
     joints_seen,
-    picture,
     picture_seen,
     write_picked_run,
 )
@@ -196,32 +194,6 @@ def test_bags_of_robots_with_other_units_make_no_data_set(
     other = write_picked_run(tmp_path / "other", state=state)
     assert export(bag, other, "--lerobot-v3", tmp_path / "all") == 2
     assert "its contract's state units differ" in capsys.readouterr().err
-
-
-def test_statistics_are_those_of_the_frames(data_set: Path):
-    statistics = json.loads((data_set / "meta/stats.json").read_text())
-    actions = np.array(read_data(data_set)["action"])
-    for name, expected in (
-        ("mean", actions.mean(axis=0)),
-        ("std", actions.std(axis=0)),
-        ("min", actions.min(axis=0)),
-        ("q90", np.quantile(actions, 0.9, axis=0)),
-    ):
-        assert statistics["action"][name] == pytest.approx(expected, abs=1e-5)
-    assert statistics["action"]["count"] == [2 * FRAMES]
-    assert np.array(statistics[CAMERA]["mean"]).shape == (3, 1, 1)
-
-
-def test_statistics_of_images_are_those_of_their_levels():
-    statistics, rgb = ImageStatistics(), picture(4000.0)
-    statistics.add(rgb)
-    found, levels = statistics.as_json(), rgb.reshape(-1, 3) / 255.0
-    for name, expected in (("mean", levels.mean(axis=0)), ("std", levels.std(axis=0))):
-        assert np.ravel(found[name]) == pytest.approx(expected, abs=1e-6)
-    assert np.ravel(found["q90"]) == pytest.approx(
-        np.quantile(levels, 0.9, axis=0, method="inverted_cdf"), abs=1e-6
-    )
-    assert (np.ravel(found["min"])[0], np.ravel(found["max"])[0]) == (0.0, 126 / 255)
 
 
 def test_a_frame_has_the_task_that_its_chunk_was_asked_for(tmp_path: Path):

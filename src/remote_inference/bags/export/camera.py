@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remote_inference.bags.export.format import MAX_VIDEO_FILE_MB, VIDEO_PATH, file_place, place_columns
+from remote_inference.bags.export.statistics import ImageStatistics
 from remote_inference.bags.storage.bag_records import BagError
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.image_source import COMPRESSED_IMAGE
@@ -21,74 +22,9 @@ from remote_inference.base.lerobot_format import camera_key
 from remote_inference.base.wire.images.encodings import IMAGE_ENCODINGS
 from remote_inference.base.wire.images.images import ImageError, image_from_message
 
-QUANTILES = {"q01": 0.01, "q10": 0.10, "q50": 0.50, "q90": 0.90, "q99": 0.99}
-_IMAGE_SIDE_PX = 150  # images are thinned out to about this size
-_LEVELS = 256
-
-
-class VectorStatistics:
-    """Statistics of a feature `[dim]` over all frames, exact: its values are kept, as float32."""
-
-    def __init__(self) -> None:
-        self._parts: list[NDArray[np.float32]] = []
-
-    def add(self, rows: NDArray[Any]) -> None:
-        """Add frames `[n, dim]`."""
-        self._parts.append(rows.astype(np.float32))
-
-    def as_json(self) -> dict[str, Any]:
-        """Return min, max, mean, std and quantiles `[dim]`, and the count `[1]`."""
-        columns = [np.concatenate(column) for column in zip(*(part.T for part in self._parts), strict=True)]
-        wide = [column.astype(np.float64) for column in columns]
-        statistics: dict[str, list[float]] = {
-            name: [float(getattr(column, name)()) for column in wide]
-            for name in ("min", "max", "mean", "std")
-        }
-        statistics["count"] = [len(wide[0])]
-        quantiles = [np.quantile(column, list(QUANTILES.values())) for column in wide]
-        return statistics | {
-            name: [float(values[place]) for values in quantiles] for place, name in enumerate(QUANTILES)
-        }
-
-
-class ImageStatistics:
-    """Statistics of a camera over some frames: how often each level occurs in each channel."""
-
-    def __init__(self) -> None:
-        self._counts = np.zeros((3, _LEVELS), np.int64)
-        self._images = 0
-
-    def add(self, rgb: NDArray[np.uint8]) -> None:
-        """Add an image `[height, width, 3]`."""
-        step = max(1, max(rgb.shape[:2]) // _IMAGE_SIDE_PX)
-        for channel in range(3):
-            levels = rgb[::step, ::step, channel].ravel()
-            self._counts[channel] += np.bincount(levels, minlength=_LEVELS)
-        self._images += 1
-
-    def as_json(self) -> dict[str, Any]:
-        """Return min, max, mean, std and quantiles `[3, 1, 1]` of levels from 0 to 1, and the count `[1]`."""
-        levels = np.arange(_LEVELS) / (_LEVELS - 1)
-        shares = self._counts / self._counts.sum(axis=1, keepdims=True)
-        mean = shares @ levels
-        rises = shares.cumsum(axis=1)
-        present = self._counts > 0
-        statistics = {
-            "min": levels[present.argmax(axis=1)],
-            "max": levels[_LEVELS - 1 - present[:, ::-1].argmax(axis=1)],
-            "mean": mean,
-            "std": np.sqrt(np.maximum(0.0, shares @ levels**2 - mean**2)),
-        }
-        for name, share in QUANTILES.items():
-            # The rounding of a sum of shares must not step over the level in question.
-            statistics[name] = levels[(rises >= share - 1e-12).argmax(axis=1)]
-        shaped = {name: [[[float(value)]] for value in values] for name, values in statistics.items()}
-        return {**shaped, "count": [self._images]}
-
-
-CODEC, KEY_FRAME_EVERY = "libx264", 2  # every second frame: a data loader asks for frames in any order
-_OPTIONS = {"preset": "superfast", "crf": "18", "bf": "0"}  # two thirds of the time of "veryfast", no larger
-STATISTICS_EVERY = 10  # frames
+CODEC = "libx264"
+_OPTIONS = {"g": 2, "crf": 18, "preset": "superfast"}  # key frames: a data loader asks for any frame
+_EXTRA_OPTIONS = {"bf": 0}  # with it two thirds of the time of "veryfast", no larger
 
 
 class Camera:
@@ -100,12 +36,10 @@ class Camera:
     def __init__(self, out: Path, name: str, key: str, contract: Contract) -> None:
         self.name = name
         self.key = key
-        self.statistics = ImageStatistics()
-        self._fps = contract.row_fps
-        self._rate = Fraction(self._fps).limit_denominator(1001)
+        self.statistics = ImageStatistics()  # of the episode
+        self._rate = Fraction(contract.row_fps).limit_denominator(1001)
         self._source = contract.images[name]
         self._out = out
-        self._frames = 0  # of all files
         self._message: Any = None  # the newest, and its image
         self._image: NDArray[np.uint8] = np.empty((0, 0, 3), np.uint8)
         self._shape = (0, 0)  # height and width [px] of the first frame
@@ -130,6 +64,7 @@ class Camera:
             self.close()
             self._file_index += 1
             self._file_bytes = self._file_frames = 0
+        self.statistics = ImageStatistics()
         place = place_columns(f"videos/{self.key}", self._file_index)
         return {**place, f"videos/{self.key}/from_timestamp": self._end_s}
 
@@ -157,9 +92,7 @@ class Camera:
         frame.time_base = 1 / self._rate
         self._write(frame)
         self._file_frames += 1
-        if self._frames % STATISTICS_EVERY == 0:
-            self.statistics.add(self._image)
-        self._frames += 1
+        self.statistics.add(self._image)
 
     def _decode(self, message: Any) -> NDArray[np.uint8]:
         try:
@@ -176,10 +109,10 @@ class Camera:
         path = self._out / VIDEO_PATH.format(video_key=self.key, **file_place(self._file_index))
         path.parent.mkdir(parents=True, exist_ok=True)
         self._container = av.open(str(path), "w")
-        self._stream = self._container.add_stream(CODEC, rate=self._rate, options=_OPTIONS)
+        options = {name: str(value) for name, value in (_OPTIONS | _EXTRA_OPTIONS).items()}
+        self._stream = self._container.add_stream(CODEC, rate=self._rate, options=options)
         self._stream.height, self._stream.width = self._shape
         self._stream.pix_fmt = self._pixel_format
-        self._stream.codec_context.gop_size = KEY_FRAME_EVERY
         self._stream.codec_context.thread_type = "FRAME"  # three quarters of the time of slices on two cores
         self._stream.codec_context.time_base = 1 / self._rate
 
@@ -207,9 +140,14 @@ class Camera:
                 "video.channels": 3,
                 "video.codec": CODEC.removeprefix("lib").replace("x264", "h264"),
                 "video.pix_fmt": self._pixel_format,
-                "video.fps": self._fps,
-                "video.is_depth_map": False,
+                "video.fps": int(self._rate),
                 "has_audio": False,
+                "is_depth_map": False,
+                # With these LeRobot's tools encode anew what they cut.
+                **{f"video.{name}": value for name, value in _OPTIONS.items()},
+                "video.extra_options": _EXTRA_OPTIONS,
+                "video.fast_decode": 0,
+                "video.video_backend": "pyav",
             },
         }
 

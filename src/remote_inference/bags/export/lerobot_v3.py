@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from remote_inference.bags.export.camera import Camera, VectorStatistics
+from remote_inference.bags.export.camera import Camera
 from remote_inference.bags.export.format import (
     DATA_PATH,
     EPISODES_PATH,
@@ -32,6 +31,7 @@ from remote_inference.bags.export.format import (
     file_place,
     place_columns,
 )
+from remote_inference.bags.export.statistics import Statistics, combine, vector_statistics
 from remote_inference.bags.timeline.robot_bag import FloatArray
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.lerobot_format import ACTION, STATE, VERSION, joint_features
@@ -69,12 +69,12 @@ class LeRobotDataSet(Format):
         self._cameras = Camera.all_of(contract, out) if images else []
         self._joints = {STATE: contract.policy_state_names, ACTION: contract.policy_action_names}
         self._state_units, self._action_units = contract.state_units, contract.action_units
-        self._statistics = {key: VectorStatistics() for key in (*self._joints, *INDICES, *self.own_columns)}
+        self._statistics: dict[str, Statistics] = {}  # of all episodes, by feature
         self._schema = _schema(self._joints, {**INDICES, **self.own_columns})
         self._tasks: dict[str, int] = {}
         self._rows: dict[str, list[Any]] = {name: [] for name in self._schema.names}
         self._episodes: list[dict[str, Any]] = []
-        self._videos: dict[str, Any] = {}  # where the episode's part of each video is
+        self._entry: dict[str, Any] = {}  # of the episode: its part of each video, and its statistics
         self._last_action: FloatArray | None = None
         self._data: pq.ParquetWriter | None = None
         self._file_index = -1
@@ -97,9 +97,9 @@ class LeRobotDataSet(Format):
             self.written.leave_out("a quaternion of length 0")
             return
         if not self._rows["index"]:
-            self._videos = {}
+            self._entry = {}
             for camera in self._cameras:
-                self._videos |= camera.begin_episode()
+                self._entry |= camera.begin_episode()
         for camera in self._cameras:
             camera.add(tick.images[camera.name])
         self._last_action = action
@@ -111,8 +111,8 @@ class LeRobotDataSet(Format):
         task_index = self._tasks.setdefault(tick.task, len(self._tasks))
         frame_index = len(self._rows["index"])
         values = {
-            STATE: state.astype(np.float32),
-            ACTION: action.astype(np.float32),
+            STATE: state.astype(np.float32).squeeze(),  # of one joint a number
+            ACTION: action.astype(np.float32).squeeze(),
             "timestamp": frame_index / self.contract.row_fps,
             "frame_index": frame_index,
             "episode_index": self.written.episodes,
@@ -133,25 +133,28 @@ class LeRobotDataSet(Format):
             return
         self._open_data_file()
         assert self._data is not None
-        columns = {name: _plain(values) for name, values in self._rows.items()}
+        rows = {name: np.array(values) for name, values in self._rows.items()}
+        columns = {name: list(values) for name, values in rows.items()}
         self._data.write_table(pa.Table.from_pydict(columns, schema=self._schema))  # a row group per episode
+        statistics = {name: vector_statistics(values) for name, values in rows.items()}
         for camera in self._cameras:
-            self._videos |= camera.end_episode()
-        tasks = list(self._tasks)
+            self._entry |= camera.end_episode()
+            statistics[camera.key] = camera.statistics.result()
+        for key, found in statistics.items():
+            self._entry |= {f"stats/{key}/{name}": values.tolist() for name, values in found.items()}
+            self._statistics[key] = combine(self._statistics.get(key), found)
         self._episodes.append(
             {
                 "episode_index": self.written.episodes,
-                "tasks": [tasks[index] for index in sorted(set(self._rows["task_index"]))],
+                "tasks": [task for task, index in self._tasks.items() if index in rows["task_index"]],
                 "length": length,
                 "dataset_from_index": self.written.ticks - length,
                 "dataset_to_index": self.written.ticks,
                 **place_columns("data", self._file_index),
-                **self._videos,
+                **self._entry,
                 **place_columns("meta/episodes", 0),
             }
         )
-        for name, statistics in self._statistics.items():
-            statistics.add(np.array(self._rows[name]).reshape(length, -1))
         self._rows = {name: [] for name in self._rows}
         super().end_episode()
 
@@ -184,9 +187,7 @@ class LeRobotDataSet(Format):
         episodes = self.out / EPISODES_PATH
         episodes.parent.mkdir(parents=True)
         pq.write_table(pa.Table.from_pylist(self._episodes), str(episodes))
-        statistics = {name: kept.as_json() for name, kept in self._statistics.items()}
-        statistics |= {camera.key: camera.statistics.as_json() for camera in self._cameras}
-        _write_json(meta / "stats.json", statistics)
+        _write_json(meta / "stats.json", self._statistics)
 
     def _info(self) -> dict[str, Any]:
         fps = self.contract.row_fps
@@ -214,13 +215,9 @@ class LeRobotDataSet(Format):
 
 
 def _schema(joints: Mapping[str, tuple[str, ...]], columns: Mapping[str, str]) -> pa.Schema:
-    vectors = {key: pa.list_(pa.float32(), len(names)) for key, names in joints.items()}
+    vectors = {key: pa.list_(pa.float32(), len(names)) for key, names in joints.items() if len(names) > 1}
     scalars = {name: pa.type_for_alias(alias) for name, alias in columns.items()}
-    return pa.schema(vectors | scalars)
-
-
-def _plain(values: list[Any]) -> list[Any] | NDArray[Any]:
-    return [value.tolist() for value in values] if isinstance(values[0], np.ndarray) else values
+    return pa.schema(dict.fromkeys(joints, pa.float32()) | vectors | scalars)  # LeRobot has no list of one
 
 
 def _write_tasks(path: Path, tasks: Mapping[str, int]) -> None:
@@ -235,4 +232,4 @@ def _write_tasks(path: Path, tasks: Mapping[str, int]) -> None:
 
 
 def _write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=4) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(value, indent=4, default=np.ndarray.tolist) + "\n", encoding="utf-8")
