@@ -35,7 +35,7 @@ from sensor_msgs.msg import CompressedImage
 
 from remote_inference.bags.storage.bag_records import BagTopic
 from remote_inference.bags.storage.bag_writer import BagWriter
-from remote_inference.bags.storage.mcap_scan import bag_size, file_number
+from remote_inference.bags.storage.mcap_records import bag_size, file_number
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.document import parse_document
 from support.builders import make_config

@@ -156,19 +156,24 @@ def test_reading_names_what_is_missing(tmp_path: Path) -> None:
             next(bag.messages())
 
 
-@pytest.mark.parametrize(
-    ("file", "data"),
-    [
-        ("metadata.yaml", b"\xff"),
-        ("metadata.yaml", b"[" * 5000),
-        ("metadata.yaml", b"rosbag2_bagfile_information: 7"),
-        ("*.mcap", b""),
-        ("*.mcap", b"\x89MCAP0\r\n" + b"\xff" * 40),
-    ],
-)
-def test_a_damaged_bag_is_named(tmp_path: Path, file: str, data: bytes) -> None:
-    with BagWriter(tmp_path / "bag", [OBSERVATION]) as bag:
+@pytest.fixture
+def whole(tmp_path: Path) -> Path:
+    with BagWriter(tmp_path / "bag", [OBSERVATION], contract="fps: 30") as bag:
         bag.write(OBSERVATION.name, 1, serialize_message(Observation()))
-    next((tmp_path / "bag").glob(file)).write_bytes(data)
-    with pytest.raises(BagError, match=f"^{tmp_path / 'bag'}: "), BagReader(tmp_path / "bag") as bag:
+    return tmp_path / "bag"
+
+
+@pytest.mark.parametrize("data", [b"", b"\x89MCAP0\r\n" + b"\xff" * 40])
+def test_a_damaged_bag_is_named(whole: Path, data: bytes) -> None:
+    next(whole.glob("*.mcap")).write_bytes(data)
+    with pytest.raises(BagError, match=f"^{whole}: "), BagReader(whole) as bag:
         list(bag.messages())
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"[" * 5000, b"rosbag2_bagfile_information: 7"])
+def test_where_metadata_are_damaged_the_files_say_what_they_hold(whole: Path, data: bytes) -> None:
+    (whole / "metadata.yaml").write_bytes(data)
+    with BagReader(whole) as bag:
+        assert len(list(bag.messages())) == 1
+        assert bag.contract == "fps: 30"
+        assert ["read from the files themselves" in remark for remark in bag.remarks] == [True]

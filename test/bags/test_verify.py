@@ -313,9 +313,9 @@ def test_what_is_no_mcap_bag_is_refused_in_one_line(
     metadata.write_text(metadata.read_text().replace("compression_mode: ''", "compression_mode: FILE"))
     for repair in ((), ("--repair", str(tmp_path / "out"))):
         assert main(["verify", str(tmp_path / "packed"), *repair]) == 2
-        assert "found MCAP files that ros2 bag compressed by file; `ros2 bag" in capsys.readouterr().err
+        assert "found files that ros2 bag compressed by file; `ros2 bag" in capsys.readouterr().err
     assert "nothing: no bag there" in refusal(tmp_path / "nothing")
-    assert "empty: no bag there: found no MCAP file" in refusal(tmp_path / "empty")
+    assert "empty: no bag there: found no .mcap file" in refusal(tmp_path / "empty")
     assert "file: found a file, expected the folder of a bag" in refusal(tmp_path / "file")
     assert "found a bag of sqlite3 files, expected MCAP files" in refusal(tmp_path / "sqlite")
 
@@ -344,7 +344,7 @@ def test_json_has_every_finding(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ),
         (
             lambda meta: meta["starting_time"].update(nanoseconds_since_epoch=START_NS + 5 * 10**8),
-            "other times of begin or end",
+            "another time of begin",
         ),
         (lambda meta: meta.pop("starting_time"), "lacks topics, times"),
     ],
@@ -365,6 +365,23 @@ def test_what_metadata_says_otherwise_than_the_files_is_found(
     file.write_text(yaml.safe_dump(document, sort_keys=False))
     assert any(words in text for text in texts(verify(path))) or words == "lacks topics, times"
     assert not verify(path).is_intact
+
+
+def test_the_duration_that_ros2_bag_reindex_writes_is_no_damage(tmp_path: Path) -> None:
+    """It adds up those of the files, without the time between them, and names none of their contents."""
+    bag = count_into(tmp_path / "bag", limits=BagLimits(max_split_duration_s=2.0))
+    file = bag / "metadata.yaml"
+    document = yaml.safe_load(file.read_text())
+    said = document["rosbag2_bagfile_information"]
+    said["duration"]["nanoseconds"] -= 10**8
+    said["files"] = []
+    file.write_text(yaml.safe_dump(document, sort_keys=False))
+    result = verify(bag)
+    assert result.is_intact
+    assert any("another duration" in text for text in texts(result, Level.NOTE))
+    with BagReader(bag) as reader:
+        assert len(list(reader.messages())) == 50
+        assert reader.end_ns == START_NS + 49 * 10**8
 
 
 @pytest.mark.parametrize(

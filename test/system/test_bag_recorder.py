@@ -44,7 +44,8 @@ from remote_inference.bags.nodes.recorder_config import RecorderError, message_c
 from remote_inference.bags.storage.bag import BagReader
 from remote_inference.bags.storage.bag_metadata import METADATA_NAME
 from remote_inference.bags.storage.bag_records import DROPPED, END, LOSSES, NODE, POLICY, RUN, BagError
-from remote_inference.bags.storage.mcap_scan import Messages, file_number, scan_file
+from remote_inference.bags.storage.mcap_records import file_number
+from remote_inference.bags.storage.mcap_scan import Messages, scan_file
 from remote_inference.msg import ClientState, ExecutedAction, ServerStatus
 from support.nodes.rig import write_contract
 from support.waiting import wait_until

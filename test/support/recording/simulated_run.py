@@ -11,8 +11,9 @@ from typing import Any
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage
 
+from remote_inference.bags.storage.bag import BagReader
 from remote_inference.bags.storage.bag_records import BagTopic
-from remote_inference.bags.storage.bag_writer import BagWriter
+from remote_inference.bags.storage.bag_writer import BagLimits, BagWriter
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.document import parse_document
 from remote_inference.msg import ClientState
@@ -74,3 +75,13 @@ def write_simulated_run(path: Path, seconds: int = 3) -> Path:
         for now_ns, topic, message in sorted(messages, key=lambda message: message[0]):
             bag.write(topic, BEGIN_NS + now_ns, serialize_message(message))
     return path
+
+
+def split_run(bag: Path, out: Path) -> Path:
+    """Record a bag's messages once more, in a file for each second."""
+    with BagReader(bag) as reader:
+        topics, limits = reader.topics.values(), BagLimits(max_split_duration_s=1.0)
+        with BagWriter(out, topics, contract=reader.contract, limits=limits) as writer:
+            for topic, stamp_ns, data in reader.raw_messages():
+                writer.write(topic, stamp_ns, data)
+    return out

@@ -11,7 +11,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from remote_inference.bags.storage.mcap_scan import Damage, MetadataRecord, ScannedMessage
+from remote_inference.bags.storage.mcap_records import Damage
+from remote_inference.bags.storage.mcap_scan import MetadataRecord, ScannedMessage
 
 
 class Level(Enum):
@@ -43,6 +44,7 @@ class Verification:
     size: int = 0  # bytes
     counts: Counter[str] = field(default_factory=Counter)  # messages by topic
     types: dict[str, str] = field(default_factory=dict)  # of the topics that have messages
+    left_out: dict[str, str] = field(default_factory=dict)  # why other verbs cannot read a topic
     contract: str | None = None  # as the recorder noted it; None: another recorder wrote the bag
     start_ns: int = 0
     end_ns: int = 0

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from remote_inference.bags.checks.check import Check, Verification, count, show_time
 from remote_inference.bags.storage import bag_records as records
 from remote_inference.bags.storage.bag_records import BagError, Link
-from remote_inference.bags.storage.mcap_scan import Damage, MetadataRecord, ScannedMessage
+from remote_inference.bags.storage.mcap_records import Damage
+from remote_inference.bags.storage.mcap_scan import MetadataRecord, ScannedMessage
 from remote_inference.bags.storage.split_file import START, DigestChain, channel_digest
 
 

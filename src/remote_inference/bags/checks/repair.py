@@ -15,29 +15,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rosbags.rosbag2 import ReaderError
-from rosbags.rosbag2.metadata import parse_qos
-
 from remote_inference import __version__
-from remote_inference.bags.checks.check import count, show_time
+from remote_inference.bags.checks.check import Level, Verification, count, show_time
+from remote_inference.bags.checks.verification import compare_metadata, count_message
 from remote_inference.bags.storage import bag_records as records
 from remote_inference.bags.storage.bag_metadata import (
     METADATA_NAME,
     FileFacts,
-    find_files,
+    compare_names,
+    find_scanned,
     make_metadata,
     read_metadata,
     write_metadata,
 )
-from remote_inference.bags.storage.bag_records import BagError, BagTopic, UnsupportedBagError
+from remote_inference.bags.storage.bag_records import BagError, BagTopic, read_qos
+from remote_inference.bags.storage.mcap_records import Damage, ScannedChannel, bag_size
 from remote_inference.bags.storage.mcap_scan import (
-    Damage,
     Messages,
     MetadataRecord,
     OnBytes,
-    ScannedChannel,
     ScannedMessage,
-    bag_size,
     scan_file,
 )
 from remote_inference.bags.storage.split_file import Channel, McapFile
@@ -48,14 +45,21 @@ class McapCopy(McapFile):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self._schemas: dict[tuple[str, str, bytes], int] = {}
-        self._channels: dict[str, int] = {}
+        self._schemas: dict[tuple[str, str, bytes], int] = {("", "", b""): 0}  # 0: without one
+        self._channels: dict[tuple[str, ...], int] = {}  # by topic and type
 
     def add_chunk(self, messages: Sequence[ScannedMessage]) -> None:
         for message in messages:
-            number = self._channels.get(message.channel.topic) or self._add_channel(message.channel)
+            channel = message.channel
+            key = channel.topic, channel.msgtype, channel.encoding, channel.message_encoding
+            if key not in self._channels:
+                self._channels[key] = self._add_channel(channel)
             self._writer.add_message(
-                number, message.log_time_ns, message.data, message.publish_time_ns, message.sequence
+                self._channels[key],
+                message.log_time_ns,
+                message.data,
+                message.publish_time_ns,
+                message.sequence,
             )
         self._writer.flush()
 
@@ -63,11 +67,9 @@ class McapCopy(McapFile):
         schema = (channel.msgtype, channel.encoding, channel.definition)
         if schema not in self._schemas:
             self._schemas[schema] = self._writer.register_schema(*schema)
-        number = self._writer.register_channel(
+        return self._writer.register_channel(
             channel.topic, channel.message_encoding, self._schemas[schema], channel.metadata
         )
-        self._channels[channel.topic] = number
-        return number
 
 
 @dataclass
@@ -115,41 +117,36 @@ def repair(path: Path, out: Path, on_bytes: OnBytes = lambda _: None) -> Repair:
     Raises BagError when there is no MCAP bag, nothing can be recovered or `out` has no room; OSError when a
     file cannot be read or written. Then `out` does not exist.
     """
-    metadata, problem = _read_metadata(path)
-    files = find_files(path, metadata)
+    metadata = read_metadata(path)
+    problem = "" if metadata.exists else f"{METADATA_NAME} was absent: written anew"
+    if metadata.problem:
+        problem = f"{metadata.problem}: written anew"
+    files = find_scanned(path, metadata)
     _check_out(path, out)
-    contents = [_scan(file, on_bytes) for file in files]
+    found = Verification(path)
+    contents = [_scan(file, found, on_bytes) for file in files]
     last = contents[-1]
-    if last.is_ours and not last.has_end and not last.damages:
+    if last.is_ours and not any(one.has_end for one in contents) and not last.damages:
         last.remarks.append(f"{last.path.name}: its recorder was killed when the file was finished")
     result = Repair(out, lost=[text for content in contents for text in content.lost])
-    named = [Path(name).name for name in metadata["relative_file_paths"]] if metadata else []
-    result.lost += [f"{name} is absent" for name in named if not (path / name).exists()]
-    if not result.lost and not problem and named == [file.name for file in files]:
+    result.lost += compare_names(metadata, files)
+    if not result.lost:  # else its counts differ, too
+        compare_metadata(metadata, files, found)
+        result.lost += [finding.text for finding in found.of(Level.PROBLEM)]
+    if not result.lost and not problem:
         result.is_needed = False
         return result
     if not any(content.counts for content in contents):
         raise BagError(f"{path}: nothing can be recovered: {'; '.join(result.lost) or 'it holds no message'}")
     try:
         out.mkdir(parents=True)
-        _write(contents, result, _custom_data(metadata, contents))
+        _write(contents, result, _custom_data(metadata.custom_data, contents))
     except BaseException:
         shutil.rmtree(out, ignore_errors=True)
         raise
     if problem:
         result.lost.append(problem)
     return result
-
-
-def _read_metadata(path: Path) -> tuple[Mapping[str, Any] | None, str]:
-    """Return metadata.yaml, and what is wrong with it."""
-    try:
-        metadata = read_metadata(path)
-    except UnsupportedBagError:
-        raise
-    except BagError as error:
-        return None, f"{error}: written anew"
-    return metadata, "" if metadata is not None else f"{METADATA_NAME} was absent: written anew"
 
 
 def _check_out(path: Path, out: Path) -> None:
@@ -164,11 +161,13 @@ def _check_out(path: Path, out: Path) -> None:
         raise BagError(f"{out}: found {free} bytes free, expected {needed} for the recovered bag")
 
 
-def _scan(file: Path, on_bytes: OnBytes) -> _Content:
+def _scan(file: Path, found: Verification, on_bytes: OnBytes) -> _Content:
+    """Return what a file holds, and count it in what was found of the bag."""
     content = _Content(file)
     for item in scan_file(file, on_bytes):
         if isinstance(item, Messages):
             for message in item.messages:
+                count_message(message, found)
                 stamp_ns = message.log_time_ns
                 content.start_ns = min(content.start_ns or stamp_ns, stamp_ns)
                 content.end_ns = max(content.end_ns, stamp_ns)
@@ -178,7 +177,7 @@ def _scan(file: Path, on_bytes: OnBytes) -> _Content:
             content.is_ours = content.is_ours or item.name == records.SPLIT
             content.has_end = content.has_end or item.name in {records.END, records.REPAIR}
             if item.name == records.RUN:
-                content.contract = item.values.get("contract", "")
+                content.contract = found.contract = item.values.get("contract", "")
         elif isinstance(item, Damage):
             content.damages[item.offset] = _describe_damage(content, item)
         elif item.index_problem:
@@ -189,7 +188,7 @@ def _scan(file: Path, on_bytes: OnBytes) -> _Content:
 def _describe_damage(content: _Content, damage: Damage) -> str:
     place = f"{content.path.name}: at byte {damage.offset}: {damage.reason}"
     if not damage.is_end:
-        return f"{place}: what it held is lost"
+        return f"{place}: what it held is lost" if damage.is_loss else place
     if not content.counts:
         return f"{place}: no whole chunk before it"
     messages = count(content.counts.total(), "message")
@@ -206,7 +205,8 @@ def _write(contents: list[_Content], result: Repair, custom_data: Mapping[str, s
         else:
             shutil.copyfile(content.path, result.out / content.path.name)
         for topic, channel in content.channels.items():
-            channels.setdefault(topic, _channel(channel))
+            if not channel.problem:
+                channels.setdefault(topic, _channel(channel))
     facts = [FileFacts(one.path.name, one.start_ns, one.end_ns, one.counts) for one in contents]
     write_metadata(result.out, make_metadata(facts, channels.values(), custom_data))
     result.files, result.messages = len(facts), sum(file.messages for file in facts)
@@ -235,18 +235,13 @@ def _remark(copy: McapCopy, text: str) -> None:
 
 
 def _channel(channel: ScannedChannel) -> Channel:
-    try:
-        qos = tuple(parse_qos(channel.metadata.get("offered_qos_profiles", "")))
-    except (ReaderError, TypeError, KeyError, AttributeError):
-        qos = ()  # readers go on without
-    topic = BagTopic(channel.topic, channel.msgtype, qos)
+    topic = BagTopic(
+        channel.topic, channel.msgtype, read_qos(channel.metadata.get("offered_qos_profiles", ""))
+    )
     type_hash = channel.metadata.get("topic_type_hash", "")
     return Channel(topic, channel.definition.decode(errors="replace"), type_hash, channel.encoding)
 
 
-def _custom_data(metadata: Mapping[str, Any] | None, contents: list[_Content]) -> dict[str, str]:
-    custom = metadata.get("custom_data") if metadata else None
-    if isinstance(custom, dict):
-        return {str(key): str(value) for key, value in custom.items()}
+def _custom_data(said: Mapping[str, str], contents: list[_Content]) -> Mapping[str, str]:
     contract = next((content.contract for content in contents if content.contract), "")
-    return {records.CONTRACT_KEY: contract} if contract else {}
+    return {**said, records.CONTRACT_KEY: contract} if contract else said

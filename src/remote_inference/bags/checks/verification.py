@@ -14,9 +14,22 @@ from typing import Any
 from remote_inference.bags.checks.check import Check, Finding, Level, Verification, count
 from remote_inference.bags.checks.digests import DigestCheck
 from remote_inference.bags.checks.sequences import GapCheck, IdCheck, OrderCheck
-from remote_inference.bags.storage.bag_metadata import METADATA_NAME, find_files, read_metadata
-from remote_inference.bags.storage.bag_records import CONTRACT_KEY, REPAIR, RUN
-from remote_inference.bags.storage.mcap_scan import Damage, Messages, MetadataRecord, OnBytes, scan_file
+from remote_inference.bags.storage.bag_metadata import (
+    METADATA_NAME,
+    BagMetadata,
+    compare_names,
+    find_scanned,
+    read_metadata,
+)
+from remote_inference.bags.storage.bag_records import CONTRACT_KEY, REPAIR, RUN, ZSTD_MAGIC, absolute_name
+from remote_inference.bags.storage.mcap_records import Damage
+from remote_inference.bags.storage.mcap_scan import (
+    Messages,
+    MetadataRecord,
+    OnBytes,
+    ScannedMessage,
+    scan_file,
+)
 
 CHECKS: tuple[type[Check], ...] = (DigestCheck, GapCheck, OrderCheck, IdCheck)
 
@@ -27,15 +40,17 @@ def verify(path: Path, on_bytes: OnBytes = lambda _: None) -> Verification:
     Raises BagError when there is no MCAP bag at `path`, OSError when a file cannot be read.
     """
     metadata = read_metadata(path)
-    files = find_files(path, metadata)
+    files = find_scanned(path, metadata)
     result = Verification(path, len(files), sum(file.stat().st_size for file in files))
-    result.is_finished = metadata is not None
+    result.is_finished = metadata.exists
     checks = [check(result) for check in CHECKS]
-    if metadata is None:
+    if not metadata.exists:
         advice = f"`remote-inference verify {path} --repair NEW_FOLDER` recovers what is whole"
         result.add_problem(
             f"no {METADATA_NAME}: the bag is still recorded, or its recorder was killed; {advice}"
         )
+    if metadata.problem:
+        result.add_problem(f"{metadata.problem}: read from the files themselves; --repair writes it anew")
     for file in files:
         for check in checks:
             check.begin_file(file.name)
@@ -44,10 +59,10 @@ def verify(path: Path, on_bytes: OnBytes = lambda _: None) -> Verification:
             check.end_file()
     for check in checks:
         check.end_bag()
-    if metadata is not None:
-        _compare(metadata, files, result)
-        if result.contract is not None:
-            _compare_content(metadata, result, result.contract)
+    compare_metadata(metadata, files, result)
+    for topic, why in sorted(result.left_out.items()):
+        text = f"{count(result.counts[topic], 'message')} of {topic} are no messages of ROS 2 ({why})"
+        result.findings.append(Finding(Level.NOTE, "files", f"{text}: other verbs leave them out"))
     return result
 
 
@@ -55,10 +70,7 @@ def _read_file(file: Path, checks: list[Check], result: Verification, on_bytes: 
     for item in scan_file(file, on_bytes):
         if isinstance(item, Messages):
             for message in item.messages:
-                result.start_ns = min(result.start_ns or message.log_time_ns, message.log_time_ns)
-                result.end_ns = max(result.end_ns, message.log_time_ns)
-                result.counts[message.channel.topic] += 1
-                result.types[message.channel.topic] = message.channel.msgtype
+                count_message(message, result)
                 for check in checks:
                     check.on_message(message)
         elif isinstance(item, MetadataRecord):
@@ -77,24 +89,41 @@ def _read_file(file: Path, checks: list[Check], result: Verification, on_bytes: 
             result.add_problem(f"{file.name}: {item.index_problem}")
 
 
-def _compare(metadata: Mapping[str, Any], files: list[Path], result: Verification) -> None:
+def count_message(message: ScannedMessage, result: Verification) -> None:
+    channel = message.channel
+    result.start_ns = min(result.start_ns or message.log_time_ns, message.log_time_ns)
+    result.end_ns = max(result.end_ns, message.log_time_ns)
+    result.counts[channel.topic] += 1
+    result.types[channel.topic] = channel.msgtype
+    problem = "compressed one by one" if message.data.startswith(ZSTD_MAGIC) else channel.problem
+    if problem:
+        result.left_out[channel.topic] = problem
+
+
+def compare_metadata(metadata: BagMetadata, files: list[Path], result: Verification) -> None:
     """Compare metadata.yaml, which every reader trusts, with the files."""
-    named = {Path(name).name for name in metadata["relative_file_paths"]}
-    present = {file.name for file in files}
-    for name in sorted(named - present):
-        result.add_problem(f"{METADATA_NAME} names {name}, which is absent")
-    for name in sorted(present - named):
-        result.add_problem(f"{name} is not named in {METADATA_NAME}: readers leave it out")
-    if named == present and metadata["message_count"] != result.counts.total():
-        found = count(result.counts.total(), "message")
-        result.add_problem(f"{METADATA_NAME} counts {metadata['message_count']} messages, found {found}")
+    if not metadata.content:
+        return
+    for text in compare_names(metadata, files):
+        result.add_problem(text)
+    said, total = metadata.content["message_count"], result.counts.total()
+    if said != total:
+        result.add_problem(f"{METADATA_NAME} counts {said} messages, found {count(total, 'message')}")
+    else:  # otherwise those of its topics differ, too
+        found = {absolute_name(topic): messages for topic, messages in result.counts.items()}
+        for name, messages in metadata.counts.items():
+            if messages != found.get(name, 0):
+                text = f"{messages} messages of {name}, found {found.get(name, 0)}"
+                result.add_problem(f"{METADATA_NAME} counts {text}")
+    if result.contract is not None:
+        _compare_content(metadata.content, result, result.contract)
 
 
 def _compare_content(metadata: Mapping[str, Any], result: Verification, contract: str) -> None:
     """Compare what metadata.yaml says of our own bag with what is in its files: readers believe it."""
     try:
         named = {
-            topic["topic_metadata"]["name"]: (topic["topic_metadata"]["type"], topic["message_count"])
+            topic["topic_metadata"]["name"]: topic["topic_metadata"]["type"]
             for topic in metadata["topics_with_message_count"]
         }
         start_ns = metadata["starting_time"]["nanoseconds_since_epoch"]
@@ -105,12 +134,13 @@ def _compare_content(metadata: Mapping[str, Any], result: Verification, contract
             f"{METADATA_NAME} lacks topics, times or their numbers, as bag_recorder writes them"
         )
         return
-    for name, messages in result.counts.items():
-        found = result.types[name], messages
-        if named.get(name) != found:
-            known = named.get(name, "no word")
-            result.add_problem(f"{METADATA_NAME} has {known} of {name}, found {found[0]}, {found[1]}")
+    for name, found in result.types.items():
+        if (known := named.get(name, "no word")) != found:
+            result.add_problem(f"{METADATA_NAME} has {known} of {name}, found {found}")
     if named_contract != contract:
         result.add_problem(f"{METADATA_NAME} has another contract than the recorder noted")
-    if result.counts and (start_ns, end_ns) != (result.start_ns, result.end_ns):
-        result.add_problem(f"{METADATA_NAME} has other times of begin or end than the messages")
+    if result.counts and start_ns != result.start_ns:
+        result.add_problem(f"{METADATA_NAME} has another time of begin than the messages")
+    elif result.counts and end_ns != result.end_ns:
+        text = f"{METADATA_NAME} has another duration than the messages, as `ros2 bag reindex` writes it"
+        result.findings.append(Finding(Level.NOTE, "files", f"{text} of several files"))

@@ -8,26 +8,37 @@ another definition than this release's is refused when it is opened.
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import yaml
-from mcap.reader import make_reader
-from rosbags.interfaces import Connection, MessageDefinitionFormat
-from rosbags.rosbag2 import Reader, ReaderError
+from rosbags.rosbag2 import ReaderError
 from rosbags.serde import SerdeError
 
-from remote_inference.bags.storage.bag_metadata import METADATA_NAME
-from remote_inference.bags.storage.bag_records import CONTRACT_KEY, QUOTED_CONTRACT_KEY, BagError, BagTopic
-from remote_inference.bags.storage.mcap_scan import file_number
+from remote_inference.bags.storage.bag_file import FILE_TYPES, BagFile, Window, in_order
+from remote_inference.bags.storage.bag_metadata import (
+    METADATA_NAME,
+    BagMetadata,
+    compare_names,
+    find_files,
+    read_metadata,
+)
+from remote_inference.bags.storage.bag_records import (
+    CONTRACT_KEY,
+    QUOTED_CONTRACT_KEY,
+    RUN,
+    ZSTD_MAGIC,
+    BagError,
+    BagTopic,
+)
 from remote_inference.bags.storage.message_decoder import MessageDecoder
-
-MAX_METADATA_DEPTH = 50  # rosbag2 writes about five
-_YAML_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's, ten times as fast
 
 PACKAGE = "remote_inference"
 # Topics of a robot of this package, below its namespace and PACKAGE.
@@ -40,7 +51,9 @@ TOPIC_TYPES: Mapping[str, str] = {
     "watchdog": f"{PACKAGE}/msg/WatchdogState",
 }
 
-Window = tuple[int | None, int | None]  # [ns] of reception
+# Files of one recording follow one another. Writers of several threads mix their ends a little.
+MAX_OVERLAP_S = 1.0
+
 Definition = tuple[str, str, bool]  # a type's name, its text, and whether that is IDL
 OnProgress = Callable[[float], None]  # is called with the fraction of the bag that is read
 
@@ -50,31 +63,104 @@ def no_progress(_: float) -> None:
 
 
 class BagReader(AbstractContextManager["BagReader"]):
-    """A rosbag2 bag, open for reading: its topics, and its messages in order of reception."""
+    """A rosbag2 bag, open for reading: its topics, and its messages in order of reception.
+
+    remarks: what of it is read otherwise than its files and metadata.yaml say, or left out. They are logged.
+    """
 
     def __init__(self, path: Path) -> None:
         """Open it. Raises BagError when there is no bag at `path`, or it was not finished."""
         self.path = path
-        with _reading(path):
-            self._reader = _open_reader(path)
-            definitions: list[tuple[str, Definition]] = [
-                (c.topic, (c.msgtype, c.msgdef.data, c.msgdef.format == MessageDefinitionFormat.IDL))
-                for c in self._reader.connections
-            ]
-            self._decoder, unreadable = _decoder_of(tuple(one for _, one in definitions))
+        metadata = read_metadata(path)
+        _require_finished(path, metadata)
+        self.remarks = [f"{metadata.problem}: read from the files themselves"] if metadata.problem else []
+        self._files: list[BagFile] = []
+        try:
+            self._open_files(metadata)
+            self.topics: dict[str, BagTopic] = {}
+            definitions = self._find_topics(metadata)
+            self._decoder, unreadable = _decoder_of(tuple(definitions.values()))
             # Why the messages of some topics cannot be read.
-            self._unreadable = {topic: unreadable[one] for topic, one in definitions if one in unreadable}
-            self.topics = {
-                c.topic: BagTopic(c.topic, c.msgtype, tuple(getattr(c.ext, "offered_qos_profiles", ())))
-                for c in self._reader.connections
+            self._unreadable = {
+                topic.name: unreadable[definitions[topic.msgtype]]
+                for topic in self.topics.values()
+                if definitions.get(topic.msgtype) in unreadable
             }
+            self._expected = self._count_expected(metadata)
             # Text of the recorded robot's contract, empty without one.
-            self.contract = _contract(self._reader.storage.metadata.custom or {})
-            # Reception of the first and of the last message; rosbags' end lies 1 ns after the last.
-            self.message_count: int = self._reader.message_count
-            self.start_ns: int = self._reader.start_time if self.message_count else 0
-            self.end_ns: int = self._reader.end_time - 1 if self.message_count else 0
-        self._require_this_release()
+            self.contract = _contract(metadata.custom_data) or next(
+                (values.get("contract", "") for name, values in self.records() if name == RUN), ""
+            )
+            self._require_this_release()
+        except BaseException:
+            self.close()
+            raise
+        filled = [file for file in self._files if file.end_ns]
+        # Reception of the first and of the last message.
+        self.start_ns = min((file.start_ns for file in filled), default=0)
+        self.end_ns = max((file.end_ns for file in filled), default=0)
+        for text in [*self.remarks, *(loss for file in self._files for loss in file.losses)]:
+            _log_once(f"{path}: {text}")
+
+    @property
+    def message_count(self) -> int:
+        """How many messages the bag has by its own words."""
+        return sum(self._expected.values())
+
+    def _open_files(self, metadata: BagMetadata) -> None:
+        """Open the files by their times. Raises BagError for one that is absent, and for two that overlap."""
+        files = find_files(self.path, metadata)
+        for name in metadata.files:
+            if not (self.path / name).is_file():
+                raise BagError(f"{self.path}: {METADATA_NAME} names {name}, which is absent")
+        self.remarks += compare_names(metadata, files)
+        for path in files:
+            with _reading(self.path, f"{path.name}: "):
+                file = FILE_TYPES[metadata.storage](path)
+                self._files.append(file)
+                self.remarks += [*file.remarks, *file.losses]
+        self._files.sort(key=lambda file: file.start_ns)
+        for before, after in pairwise(file for file in self._files if file.end_ns):
+            overlap_s = (before.end_ns - after.start_ns) * 1e-9
+            is_copy = (before.start_ns, before.end_ns) == (after.start_ns, after.end_ns)
+            if overlap_s > MAX_OVERLAP_S or is_copy:
+                raise BagError(
+                    f"{self.path}: {before.path.name} and {after.path.name} overlap by {overlap_s:.1f} s, "
+                    "expected files that follow one another"
+                )
+
+    def _find_topics(self, metadata: BagMetadata) -> dict[str, Definition]:
+        """Set the topics; return the definitions by type."""
+        definitions: dict[str, Definition] = {}
+        for file in self._files:
+            for name, found in file.topics.items():
+                kind = found.topic.msgtype
+                known = self.topics.setdefault(name, found.topic)
+                if known.msgtype != kind:
+                    where = f"{file.path.name}: {name}"
+                    self.remarks.append(f"{where} is left out: found {kind}, and {known.msgtype} before")
+                if not definitions.get(kind, ("", ""))[1]:
+                    definitions[kind] = kind, found.definition, found.is_idl
+        left_out = {name for file in self._files for name in file.left_out}
+        for topic in metadata.topics:
+            if topic.name not in self.topics and topic.name not in left_out:
+                self.topics[topic.name] = topic
+            elif topic.name in self.topics and not self.topics[topic.name].offered_qos:
+                self.topics[topic.name] = replace(self.topics[topic.name], offered_qos=topic.offered_qos)
+        return definitions
+
+    def _count_expected(self, metadata: BagMetadata) -> Counter[str]:
+        """Return how many messages of each topic there should be: by the files, and by metadata.yaml."""
+        by_files: Counter[str] = Counter()
+        for file in self._files:
+            by_files.update(file.counts or {})
+        said = Counter({name: metadata.counts[name] for name in self.topics if name in metadata.counts})
+        self._is_counted = all(file.counts is not None for file in self._files)
+        self._counted = {*self.topics} if self._is_counted else {*said}  # topics that somebody counted
+        if self._is_counted and said - by_files:
+            counted = f"counts {said.total()} messages, its files {by_files.total()}"
+            self.remarks.append(f"{METADATA_NAME} {counted}: some are missing")
+        return by_files | said
 
     def _require_this_release(self) -> None:
         """Raise BagError for a topic of this package whose messages are not those of this release."""
@@ -85,7 +171,6 @@ class BagReader(AbstractContextManager["BagReader"]):
             if found.msgtype != expected:
                 problem = f"found {found.msgtype}, expected {expected}"
             if problem:
-                self.close()
                 raise BagError(f"{self.path}: {topic}: {problem}")
 
     def raw_messages(
@@ -100,15 +185,34 @@ class BagReader(AbstractContextManager["BagReader"]):
 
         Raises BagError when a topic is not in the bag, or the bag is damaged.
         """
-        records = self._reader.messages(self._select(topic_names), *window_ns)
+        wanted = self._select(topic_names)
+        records = in_order(
+            source for file in self._files for source in file.sources(_same_type(file, wanted), window_ns)
+        )
+        read: Counter[str] = Counter()
         while True:
             with _reading(self.path):  # not around `yield`: the errors of who reads are their own
                 record = next(records, None)
             if record is None:
-                return
-            connection, stamp_ns, cdr = record
+                break
+            stamp_ns, topic, cdr = record
+            read[topic] += 1
             on_progress((stamp_ns - self.start_ns) / max(1, self.end_ns - self.start_ns))
-            yield connection.topic, stamp_ns, cdr
+            yield topic, stamp_ns, cdr
+        if window_ns == (None, None):
+            self._require_all(wanted, read)
+
+    def _require_all(self, topics: Collection[str], read: Counter[str]) -> None:
+        """Raise BagError when other messages came than there should be."""
+        losses = (loss for file in self._files for loss in file.losses)
+        problem = "" if self._counted >= {*topics} else next(losses, "")
+        for topic in topics:
+            found, expected = read[topic], self._expected[topic]
+            if found < expected or (self._is_counted and found > expected):
+                problem = f"{topic}: read {found} messages, expected {expected}"
+        if problem:
+            advice = f"`remote-inference verify {self.path} --repair NEW_FOLDER` recovers what is whole"
+            raise BagError(f"{self.path}: {problem}; {advice}")
 
     def messages(
         self,
@@ -130,6 +234,8 @@ class BagReader(AbstractContextManager["BagReader"]):
         """
         if topic in self._unreadable:
             raise BagError(f"{self.path}: {topic}: {self._unreadable[topic]}")
+        if cdr.startswith(ZSTD_MAGIC):  # `ros2 bag reindex` and `convert` forget that they are compressed
+            raise BagError(f"{self.path}: {topic}: ros2 bag compressed its messages one by one, with zstd")
         with _reading(self.path, f"{topic} at {stamp_ns} ns: "):
             return self._decoder.decode(self.topics[topic].msgtype, cdr)
 
@@ -137,29 +243,49 @@ class BagReader(AbstractContextManager["BagReader"]):
         return (t_ns - self.start_ns) * 1e-9
 
     def records(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """Yield name and values of the metadata records of an MCAP bag, in order. See `bag_records`.
+        """Yield name and values of the metadata records of an MCAP bag, in order. See `bag_records`."""
+        for file in self._files:
+            yield from file.records()
 
-        Raises BagError when a file's index is damaged.
-        """
-        for file in sorted(self.path.glob("*.mcap"), key=file_number):
-            with _reading(self.path, f"{file.name}: "), file.open("rb") as data:
-                found = [(record.name, record.metadata) for record in make_reader(data).iter_metadata()]
-            yield from found
-
-    def _select(self, topic_names: Collection[str]) -> list[Connection]:
+    def _select(self, topic_names: Collection[str]) -> Mapping[str, BagTopic]:
         for name in topic_names:
             if name not in self.topics:
                 present = ", ".join(sorted(self.topics)) or "nothing"
                 raise BagError(f"{self.path}: topic {name} is not in the bag, which holds {present}")
-        return [c for c in self._reader.connections if not topic_names or c.topic in topic_names]
+        return {name: self.topics[name] for name in topic_names or self.topics}
 
     def close(self) -> None:
         """Close the bag's files; a second call does nothing."""
-        if self._reader.is_open:
-            self._reader.close()
+        for file in self._files:
+            file.close()
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.close()
+
+
+@lru_cache(maxsize=1024)  # a verb may open a bag several times
+def _log_once(text: str) -> None:
+    logging.getLogger(__name__).warning("%s", text)
+
+
+def _same_type(file: BagFile, topics: Mapping[str, BagTopic]) -> list[str]:
+    """Return those topics that have the same type in a file."""
+    return [
+        name
+        for name, topic in topics.items()
+        if name in file.topics and file.topics[name].topic.msgtype == topic.msgtype
+    ]
+
+
+def _require_finished(path: Path, metadata: BagMetadata) -> None:
+    if metadata.exists:
+        return
+    if not any(path.glob("*.mcap")):
+        raise BagError(f"{path}: no bag there")
+    advice = f"remote-inference verify {path} --repair NEW_FOLDER"
+    raise BagError(
+        f"{path}: no {METADATA_NAME}: it is still recorded, or its recorder was killed; `{advice}` mends it"
+    )
 
 
 @contextmanager
@@ -173,35 +299,6 @@ def _reading(path: Path, place: str = "") -> Iterator[None]:
         raise BagError(f"{path}: {place}{error}") from error
     except Exception as error:
         raise BagError(f"{path}: {place}the bag is damaged ({type(error).__name__})") from error
-
-
-def _open_reader(path: Path) -> Reader:
-    if path.is_file():
-        raise BagError(f"{path}: found a file, expected the folder of a bag, with {METADATA_NAME}")
-    try:
-        _require_shallow(path / METADATA_NAME)
-        reader = Reader(path)
-        reader.open()
-    except FileNotFoundError as error:
-        if path.is_dir() and any(path.glob("*.mcap")):
-            advice = f"remote-inference verify {path} --repair NEW_FOLDER"
-            reason = (
-                f"no {METADATA_NAME}: it is still recorded, or its recorder was killed; `{advice}` mends it"
-            )
-        else:
-            reason = "no bag there"
-        raise BagError(f"{path}: {reason}") from error
-    return reader
-
-
-def _require_shallow(metadata: Path) -> None:
-    """Refuse a deeply nested file: rosbags' parser would take hours for some kilobytes of brackets."""
-    depth = 0
-    with metadata.open(encoding="utf-8") as file:
-        for event in yaml.parse(file, _YAML_LOADER):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > MAX_METADATA_DEPTH:
-                raise ValueError(f"{metadata.name}: found more than {MAX_METADATA_DEPTH} nested values")
 
 
 def _contract(custom_data: Mapping[str, Any]) -> str:

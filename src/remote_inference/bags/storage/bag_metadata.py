@@ -6,21 +6,30 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from remote_inference.bags.atomic_file import atomic_write
-from remote_inference.bags.storage.bag_records import BagError, UnsupportedBagError
-from remote_inference.bags.storage.mcap_scan import file_number
+from remote_inference.bags.storage.bag_records import (
+    BagError,
+    BagTopic,
+    UnsupportedBagError,
+    absolute_name,
+    read_qos,
+)
+from remote_inference.bags.storage.mcap_records import file_number
 from remote_inference.bags.storage.split_file import Channel
 from remote_inference.base.documents.document import DocumentError, read_yaml
 
 METADATA_NAME = "metadata.yaml"
 ROOT_KEY = "rosbag2_bagfile_information"
+STORAGES = {"mcap": ".mcap", "sqlite3": ".db3"}  # suffixes of files
 VERSION = 9  # of the metadata's form: since it, QoS is a list of words
 NO_START_NS = 2**63 - 1  # what rosbag2 writes as the start of a bag without messages
 
@@ -103,49 +112,124 @@ def write_metadata(folder: Path, metadata: Mapping[str, Any]) -> None:
         path.write_text(metadata_text({ROOT_KEY: dict(metadata)}), encoding="utf-8")
 
 
-def read_metadata(path: Path) -> Mapping[str, Any] | None:
-    """Return what metadata.yaml of a bag says below its root; None for a bag without the file.
+@dataclass(frozen=True)
+class BagMetadata:
+    """What metadata.yaml of a bag says.
 
-    Raises UnsupportedBagError when there is no bag or one of another kind, BagError when the file is damaged.
+    problem: why it cannot be used: then it is empty, as where it is absent. storage: of the files, which tell
+    it themselves where the metadata do not.
+    """
+
+    exists: bool
+    storage: str = "mcap"
+    content: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = ""
+
+    @property
+    def files(self) -> list[str]:
+        """Their names, in its order."""
+        return [Path(name).name for name in self.content.get("relative_file_paths", ())]
+
+    @property
+    def custom_data(self) -> dict[str, str]:
+        custom = self.content.get("custom_data")
+        return {str(key): str(value) for key, value in custom.items()} if isinstance(custom, dict) else {}
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """Messages by topic."""
+        return {topic.name: count for topic, count in self._topics}
+
+    @property
+    def topics(self) -> list[BagTopic]:
+        return [topic for topic, _ in self._topics]
+
+    @cached_property
+    def _topics(self) -> list[tuple[BagTopic, int]]:
+        """The topics of which it says what it should; `verify` names the others."""
+        found = []
+        for one in self.content.get("topics_with_message_count") or ():
+            with suppress(KeyError, TypeError, ValueError, AttributeError):
+                said = one["topic_metadata"]
+                qos = read_qos(said.get("offered_qos_profiles", ""))
+                topic = BagTopic(absolute_name(said["name"]), said["type"], qos)
+                found.append((topic, int(one["message_count"])))
+        return found
+
+
+def read_metadata(path: Path) -> BagMetadata:
+    """Read metadata.yaml of a bag.
+
+    Raises UnsupportedBagError when there is no bag, or one of another kind.
     """
     if path.is_file():
-        raise UnsupportedBagError(f"{path}: found a file, expected the folder of a bag, with MCAP files")
+        raise UnsupportedBagError(f"{path}: found a file, expected the folder of a bag, with {METADATA_NAME}")
     if not path.is_dir():
         raise UnsupportedBagError(f"{path}: no bag there")
-    file = path / METADATA_NAME
-    if not file.exists():
-        return None
+    found = next((name for name, suffix in STORAGES.items() if any(path.glob(f"*{suffix}"))), "mcap")
+    if not (path / METADATA_NAME).exists():
+        return BagMetadata(False, found)
     try:
-        content = read_yaml(file)
-    except DocumentError as error:
-        raise BagError(str(error)) from error
-    metadata = content.get(ROOT_KEY) if isinstance(content, dict) else None
-    if not isinstance(metadata, dict):
-        raise BagError(f"{file}: found no {ROOT_KEY}, expected the metadata of a rosbag2 bag")
-    storage = metadata.get("storage_identifier")
-    if storage != "mcap":
-        raise UnsupportedBagError(f"{path}: found a bag of {storage} files, expected MCAP files")
-    if mode := metadata.get("compression_mode"):
+        content = _read_content(path / METADATA_NAME)
+    except (DocumentError, BagError) as error:
+        reason = str(error).removeprefix(f"{path / METADATA_NAME}: ")
+        return BagMetadata(True, found, problem=f"{METADATA_NAME}: {reason}")
+    storage = str(content.get("storage_identifier") or found)  # Humble's `ros2 bag reindex` leaves it empty
+    if storage not in STORAGES:
+        raise UnsupportedBagError(f"{path}: found a bag of {storage} files, expected MCAP or SQLite files")
+    mode = str(content.get("compression_mode") or "none").lower()
+    if mode != "none":
         advice = "`ros2 bag convert` without compression makes them readable"
-        raise UnsupportedBagError(
-            f"{path}: found MCAP files that ros2 bag compressed by {str(mode).lower()}; {advice}"
-        )
-    names = metadata.get("relative_file_paths")
+        raise UnsupportedBagError(f"{path}: found files that ros2 bag compressed by {mode}; {advice}")
+    return BagMetadata(True, storage, content)
+
+
+def _read_content(file: Path) -> Mapping[str, Any]:
+    """Return what is below the root. Raises DocumentError or BagError when it does not say what it must."""
+    document = read_yaml(file)
+    content = document.get(ROOT_KEY) if isinstance(document, dict) else None
+    if not isinstance(content, dict):
+        raise BagError(f"found no {ROOT_KEY}, expected the metadata of a rosbag2 bag")
+    names = content.get("relative_file_paths")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise BagError(f"{file}: relative_file_paths: found {names}, expected a list of files")
-    if not isinstance(metadata.get("message_count"), int):
-        raise BagError(f"{file}: message_count: found {metadata.get('message_count')}, expected a number")
-    return metadata
+        raise BagError(f"relative_file_paths: found {names}, expected a list of files")
+    if not isinstance(content.get("message_count"), int):
+        raise BagError(f"message_count: found {content.get('message_count')}, expected a number")
+    return content
 
 
-def find_files(path: Path, metadata: Mapping[str, Any] | None) -> list[Path]:
-    """Return the MCAP files of a bag in the order in which they were written.
+def find_files(path: Path, metadata: BagMetadata) -> list[Path]:
+    """Return the files of a bag: those that metadata.yaml names, and those that it does not.
 
-    They are those of metadata.yaml, and those that it does not name. Raises BagError when there is none.
+    Raises BagError when there is none.
     """
-    present = sorted(path.glob("*.mcap"), key=file_number)
+    suffix = STORAGES[metadata.storage]
+    present = sorted(path.glob(f"*{suffix}"), key=file_number)
     if not present:
-        raise BagError(f"{path}: no bag there: found no MCAP file")
-    named = [path / Path(name).name for name in metadata["relative_file_paths"]] if metadata else []
+        raise BagError(f"{path}: no bag there: found no {suffix} file")
+    named = [path / name for name in dict.fromkeys(metadata.files)]
     first = [file for file in named if file in present]
-    return [*first, *(file for file in present if file not in first)]
+    stems = {file.stem.rpartition("_")[0] for file in present}
+    return present if len(stems) == 1 else [*first, *(file for file in present if file not in first)]
+
+
+def compare_names(metadata: BagMetadata, files: Sequence[Path]) -> list[str]:
+    """Return how the files that metadata.yaml names differ from those of the bag."""
+    if not metadata.content:
+        return []
+    named, present = metadata.files, [file.name for file in files]
+    found = [f"{METADATA_NAME} names {name}, which is absent" for name in named if name not in present]
+    other = (name for name in present if name not in named)
+    found += [f"{name} is not named in {METADATA_NAME}: `ros2 bag` leaves it out" for name in other]
+    if len(named) > len({*named}):
+        found.append(f"{METADATA_NAME} names a file twice")
+    elif not found and named != present:
+        found.append(f"{METADATA_NAME} names the files in another order than that of their numbers")
+    return found
+
+
+def find_scanned(path: Path, metadata: BagMetadata) -> list[Path]:
+    """Return the files as `find_files`. Raises UnsupportedBagError when they are no MCAP files."""
+    if metadata.storage != "mcap":
+        raise UnsupportedBagError(f"{path}: found a bag of {metadata.storage} files, expected MCAP files")
+    return find_files(path, metadata)

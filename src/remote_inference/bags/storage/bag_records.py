@@ -138,6 +138,7 @@ ROSBAG2 = "rosbag2"  # rosbag2's own: metadata.yaml as it was when the split was
 UNLINKED = frozenset({LINK, REPAIR, ROSBAG2})  # not part of the chain
 
 FORMAT = "1"  # of these records
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"  # no message begins so: the first byte of one is 0
 
 # Keys of the custom data in metadata.yaml.
 CONTRACT_KEY = f"{PREFIX}contract"  # its text ...
@@ -159,6 +160,22 @@ class BagTopic:
     def qos_text(self) -> str:
         """Return the offered QoS as a channel of an MCAP file holds them."""
         return yaml.safe_dump(self.qos_document(), sort_keys=False).strip() if self.offered_qos else ""
+
+
+def absolute_name(topic: str) -> str:
+    """Return a topic's name as ROS has it: some tools leave the slash out."""
+    return topic if topic.startswith("/") else f"/{topic}"
+
+
+def read_qos(recorded: Any) -> tuple[Qos, ...]:
+    """Return the QoS that a channel or metadata.yaml has; none when it makes no sense: readers go on."""
+    from rosbags.rosbag2 import ReaderError  # noqa: PLC0415  slow to import, and a recorder needs it not
+    from rosbags.rosbag2.metadata import parse_qos  # noqa: PLC0415
+
+    try:
+        return tuple(parse_qos(recorded))
+    except (ReaderError, TypeError, KeyError, ValueError, AttributeError):
+        return ()
 
 
 def _plain(value: Any) -> Any:

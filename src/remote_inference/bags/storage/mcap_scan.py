@@ -1,41 +1,37 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads an MCAP file record by record, as far as it goes: whole, cut off or damaged.
+"""Reads an MCAP file record by record, as far as it goes, and compares it with its checksums and its index.
 
 One chunk is in memory at a time, and no index is needed: a recorder that was killed wrote none.
 """
 
 from __future__ import annotations
 
-import os
+import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
-from typing import IO, Any
 
 from mcap import records
-from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
-from mcap.stream_reader import breakup_chunk
 
-MAGIC = b"\x89MCAP0\r\n"
-HEAD_BYTES = 9  # opcode and length of a record
-MAX_RECORD_BYTES = 1 << 31  # a longer one is a damaged length
-FOOTER_BYTES = HEAD_BYTES + 20 + len(MAGIC)  # the record at a file's end, and the magic behind it
-
-
-@dataclass(frozen=True)
-class ScannedChannel:
-    """A topic as a file describes it."""
-
-    topic: str
-    msgtype: str
-    encoding: str  # of the definition: ros2msg or ros2idl
-    definition: bytes
-    message_encoding: str  # cdr
-    metadata: dict[str, str]
+from remote_inference.bags.storage.mcap_records import (
+    HEAD,
+    MAGIC,
+    MESSAGE,
+    Bytes,
+    Damage,
+    McapRecords,
+    Record,
+    ScannedChannel,
+    describe_damage,
+    read_message,
+    split_records,
+    stream_of,
+    unpack_chunk,
+)
 
 
 @dataclass(frozen=True)
@@ -67,15 +63,6 @@ class MetadataRecord:
 
 
 @dataclass(frozen=True)
-class Damage:
-    """A part of the file that cannot be read. is_end: nothing behind it can be read either."""
-
-    offset: int
-    reason: str
-    is_end: bool
-
-
-@dataclass(frozen=True)
 class Finished:
     """The end of a file that its writer finished. index_problem: how the index differs from what was read."""
 
@@ -89,182 +76,121 @@ OnBytes = Callable[[int], None]  # is called with the number of bytes read since
 
 def scan_file(path: Path, on_bytes: OnBytes = lambda _: None) -> Iterator[Item]:
     """Yield what a file holds. The last item is Finished, or Damage that is the end. Raises OSError."""
-    size, read = path.stat().st_size, 0
-    with path.open("rb") as file:
-        for item in _Scan(file, size).items():
+    with closing(McapRecords(path)) as file:
+        read = 0
+        for item in _Scan(file).items():
             on_bytes(item.offset - read)
             read = item.offset
             yield item
-    on_bytes(size - read)
+        on_bytes(file.size - read)
 
 
 class _Scan:
-    def __init__(self, file: IO[bytes], size: int) -> None:
+    def __init__(self, file: McapRecords) -> None:
         self._file = file
-        self._size = size
-        self._schemas: dict[int, records.Schema] = {}
-        self._channels: dict[int, ScannedChannel] = {}
-        self._chunk_offsets: list[int] = []
-        self._messages = 0
-        self._read: dict[int, Callable[[int, bytes], Item | None]] = {
+        self._chunks: dict[int, tuple[Record, records.Chunk, set[int]]] = {}  # by offset; with its channels
+        self._counts: Counter[int] = Counter()  # messages by channel
+        self._checksum: int | None = zlib.crc32(MAGIC)  # of all so far; None: something was skipped
+        self._problem = ""
+        self._read: dict[int, Callable[[Record, bytes], Item | None]] = {
             Opcode.CHUNK: self._read_chunk,
-            Opcode.SCHEMA: lambda _, payload: self._declare(records.Schema.read(_stream(payload))),
-            Opcode.CHANNEL: lambda _, payload: self._declare(records.Channel.read(_stream(payload))),
-            Opcode.MESSAGE: self._read_message,
-            Opcode.METADATA: self._read_metadata,
+            Opcode.SCHEMA: self._declare,
+            Opcode.CHANNEL: self._declare,
+            Opcode.MESSAGE: lambda record, content: Messages(record.offset, [self._message(content)]),
+            Opcode.METADATA: _read_metadata,
+            Opcode.ATTACHMENT: _check_attachment,
         }
 
     def items(self) -> Iterator[Item]:
-        if not self._size:
-            yield Damage(0, "the file is empty", is_end=True)
-            return
-        if (magic := self._file.read(len(MAGIC))) != MAGIC:
-            is_cut = MAGIC.startswith(magic)
-            reason = "cut off in its first bytes" if is_cut else "no MCAP file: it begins otherwise"
-            yield Damage(0, reason, is_end=True)
-            return
-        self._read_summary()
-        while True:
-            offset = self._file.tell()
-            opcode, payload, problem = self._next_record(offset)
-            if problem:
-                yield Damage(offset, problem, is_end=True)
+        for record in self._file.walk():
+            if isinstance(record, Damage):
+                self._checksum = None
+                yield record
+                continue
+            content = self._file.content(record)
+            if record.opcode == Opcode.DATA_END:
+                yield self._finish(record, content)
                 return
-            if opcode == Opcode.DATA_END:
-                yield self._read_end(offset)
-                return
+            if self._checksum is not None:
+                head = HEAD.pack(record.opcode, record.length)
+                self._checksum = zlib.crc32(content, zlib.crc32(head, self._checksum))
             try:
-                item = self._read[opcode](offset, payload) if opcode in self._read else None
+                item = self._read[record.opcode](record, content) if record.opcode in self._read else None
             except Exception as error:  # the library raises many kinds for damaged bytes
-                name = Opcode(opcode).name.lower().replace("_", " ")
-                yield Damage(
-                    offset, f"{name} of {len(payload)} bytes is damaged: {_describe(error)}", is_end=False
-                )
+                yield Damage(record.offset, describe_damage(record, error))
                 continue
             if item is not None:
                 yield item
 
-    def _read_summary(self) -> None:
-        """Read schemas and channels at the end of a finished file: those of its chunks may be damaged."""
-        begin = self._file.tell()
-        with suppress(Exception):  # cut off, or damaged: the chunks have them, too
-            self._file.seek(-FOOTER_BYTES, os.SEEK_END)
-            footer = self._file.read(FOOTER_BYTES)
-            start = records.Footer.read(_stream(footer[HEAD_BYTES:])).summary_start
-            if footer.endswith(MAGIC) and footer[0] == Opcode.FOOTER and begin < start < self._size:
-                self._file.seek(start)
-                summary = self._file.read(self._size - start - FOOTER_BYTES)
-                for kind in (Opcode.SCHEMA, Opcode.CHANNEL):  # in this order: a channel names a schema
-                    for opcode, content in _read_records(summary):
-                        if opcode == kind:
-                            self._read[opcode](0, content)
-        self._file.seek(begin)
+    def _declare(self, record: Record, content: bytes) -> None:
+        self._file.channels.declare(record.opcode, content)
 
-    def _next_record(self, offset: int) -> tuple[int, bytes, str]:
-        """Return opcode and content of the next record, and why there is none."""
-        head = self._file.read(HEAD_BYTES)
-        if len(head) < HEAD_BYTES:
-            reason = "cut off within a record" if head else "cut off between two records"
-            return 0, b"", f"{reason}, and without an index"
-        opcode, length = head[0], int.from_bytes(head[1:], "little")
-        if length > min(self._size - offset - HEAD_BYTES, MAX_RECORD_BYTES):
-            if length > MAX_RECORD_BYTES or not 1 <= opcode <= Opcode.DATA_END:
-                return 0, b"", "unreadable from here on: no record begins here"
-            return 0, b"", f"cut off within a record: {self._size - offset} bytes of {length + HEAD_BYTES}"
-        return opcode, self._file.read(length), ""
-
-    def _read_chunk(self, offset: int, payload: bytes) -> Item:
-        chunk = records.Chunk.read(_stream(payload))
-        parts = breakup_chunk(chunk, validate_crc=True)
-        self._chunk_offsets.append(offset)
-        found = []
-        for part in parts:
-            if isinstance(part, records.Message):
+    def _read_chunk(self, record: Record, content: bytes) -> Item:
+        chunk, data = unpack_chunk(content)
+        found, numbers, times = [], set(), set()
+        for opcode, part in split_records(memoryview(data)):
+            if opcode == Opcode.MESSAGE:
                 found.append(self._message(part))
+                numbers.add(MESSAGE.unpack_from(part)[0])
+                times.add(found[-1].log_time_ns)
             else:
-                self._declare(part)
-        self._messages += len(found)
-        return Messages(offset, found)
+                self._file.channels.declare(opcode, part)
+        said = chunk.message_start_time, chunk.message_end_time
+        if times and said != (min(times), max(times)):
+            self._problem = f"a chunk at byte {record.offset} has other times than its messages"
+        self._chunks[record.offset] = record, chunk, numbers
+        return Messages(record.offset, found)
 
-    def _read_message(self, offset: int, payload: bytes) -> Item:
-        message = self._message(records.Message.read(_stream(payload), len(payload)))
-        self._messages += 1
-        return Messages(offset, [message])
-
-    def _read_metadata(self, offset: int, payload: bytes) -> Item:
-        record = records.Metadata.read(_stream(payload))
-        return MetadataRecord(offset, record.name, record.metadata)
-
-    def _declare(self, part: Any) -> None:
-        """Store a schema or a channel. Raises LookupError for a channel without its schema."""
-        if isinstance(part, records.Schema):
-            self._schemas[part.id] = part
-        elif isinstance(part, records.Channel):
-            schema = self._schemas[part.schema_id]
-            self._channels[part.id] = ScannedChannel(
-                part.topic, schema.name, schema.encoding, schema.data, part.message_encoding, part.metadata
-            )
-
-    def _message(self, part: records.Message) -> ScannedMessage:
+    def _message(self, content: Bytes) -> ScannedMessage:
         """Return a message with its channel. Raises LookupError without one."""
-        channel = self._channels[part.channel_id]
-        return ScannedMessage(channel, part.sequence, part.log_time, part.publish_time, part.data)
+        number, sequence, log_time_ns, publish_time_ns = read_message(content)
+        channel = self._file.channels[number]
+        self._counts[number] += 1
+        return ScannedMessage(channel, sequence, log_time_ns, publish_time_ns, bytes(content[MESSAGE.size :]))
 
-    def _read_end(self, offset: int) -> Item:
-        """Compare the index, by which readers find the chunks, with what was read."""
-        rest = self._file.read()
-        if not rest.endswith(MAGIC):
-            return Damage(offset, "cut off within its index", is_end=True)
-        try:
-            chunk_offsets, messages = _read_index(rest[: -len(MAGIC)])
-        except Exception as error:  # as above
-            return Damage(offset, f"its index is damaged: {_describe(error)}", is_end=True)
-        problem = ""
-        if chunk_offsets != self._chunk_offsets and self._chunk_offsets:
-            readable = len(self._chunk_offsets)
-            problem = f"its index names {len(chunk_offsets)} chunks, and {readable} are readable"
-        elif messages is not None and messages != self._messages:
-            problem = f"its index counts {messages} messages, and {self._messages} are readable"
-        return Finished(offset, problem)
+    def _finish(self, record: Record, content: bytes) -> Item:
+        summary = self._file.summary
+        if not summary.is_finished:
+            return Damage(record.offset, "cut off within its index", is_end=True)
+        said = int.from_bytes(content, "little")
+        if said and self._checksum not in {None, said}:
+            self._problem = "its data have another checksum: something in them changed"
+        return Finished(record.offset, summary.problem or self._problem or self._compare_index())
 
-
-def _read_index(data: bytes) -> tuple[list[int], int | None]:
-    """Return the offsets of the chunks and the number of messages that an index names."""
-    chunk_offsets: list[int] = []
-    messages = None
-    for opcode, content in _read_records(data):
-        if opcode == Opcode.CHUNK_INDEX:
-            chunk_offsets.append(records.ChunkIndex.read(_stream(content)).chunk_start_offset)
-        elif opcode == Opcode.STATISTICS:
-            messages = records.Statistics.read(_stream(content)).message_count
-    return sorted(chunk_offsets), messages
-
-
-def _read_records(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield opcode and content of each record. Raises ValueError for one that is cut off."""
-    stream = ReadDataStream(BytesIO(data))
-    while stream.count < len(data):
-        opcode, length = stream.read1(), stream.read8()
-        content = stream.read(length)
-        if len(content) < length:
-            raise ValueError("cut off")
-        yield opcode, content
+    def _compare_index(self) -> str:
+        """Return how the index, by which readers find the chunks, differs from what was read."""
+        index, statistics = self._file.summary.chunks, self._file.summary.statistics
+        if index and index.keys() != self._chunks.keys():
+            return f"its index names {len(index)} chunks, and {len(self._chunks)} are readable"
+        for offset, one in index.items():
+            record, chunk, numbers = self._chunks[offset]
+            said = one.chunk_length, one.compression, one.compressed_size, one.uncompressed_size
+            found = (*(record.end - offset, chunk.compression, len(chunk.data), chunk.uncompressed_size),)
+            times = one.message_start_time, one.message_end_time
+            is_other = bool(numbers) and times != (chunk.message_start_time, chunk.message_end_time)
+            if (
+                said != found
+                or is_other
+                or (one.message_index_offsets and numbers - {*one.message_index_offsets})
+            ):
+                return f"its index has other times, sizes or topics of the chunk at byte {offset}"
+        if statistics is not None:
+            read = self._counts.total()
+            if statistics.message_count != read:
+                return f"its index counts {statistics.message_count} messages, and {read} are readable"
+            counts = {number: count for number, count in statistics.channel_message_counts.items() if count}
+            if counts and counts != self._counts:
+                return "its index counts other messages of a topic than are readable"
+        return ""
 
 
-def _stream(payload: bytes) -> ReadDataStream:
-    return ReadDataStream(BytesIO(payload))
+def _read_metadata(record: Record, content: bytes) -> Item:
+    found = records.Metadata.read(stream_of(content))
+    return MetadataRecord(record.offset, found.name, found.metadata)
 
 
-def _describe(error: Exception) -> str:
-    return str(error) or type(error).__name__
-
-
-def file_number(path: Path) -> tuple[int, str]:
-    """Return a key that sorts a bag's files as they were written: `run_10.mcap` comes after `run_9.mcap`."""
-    number = path.stem.rpartition("_")[2]
-    return (int(number) if number.isdecimal() else -1, path.name)
-
-
-def bag_size(path: Path) -> int:
-    """Return the bytes of a bag's MCAP files. Raises OSError."""
-    return sum(file.stat().st_size for file in path.glob("*.mcap"))
+def _check_attachment(_: Record, content: bytes) -> None:
+    """Raise ValueError for an attachment that does not fit its checksum."""
+    said = int.from_bytes(content[-4:], "little")
+    if said and zlib.crc32(content[:-4]) != said:
+        raise ValueError("it has another checksum")

@@ -111,7 +111,9 @@ class McapFile:
 
     def __init__(self, path: Path) -> None:
         self._output = AppendOnlyFile(path)
-        self._writer = Writer(cast("IO[bytes]", self._output), _NEVER, CompressionType.ZSTD)
+        self._writer = Writer(
+            cast("IO[bytes]", self._output), _NEVER, CompressionType.ZSTD, enable_data_crcs=True
+        )
         self._writer.start("ros2", f"remote_inference {__version__}")
 
     def add_record(self, name: str, values: Mapping[str, str]) -> None:
