@@ -8,12 +8,14 @@ import json
 from collections.abc import Callable
 from copy import deepcopy
 from functools import cache
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
-from rclpy.serialization import serialize_message
+from rclpy.serialization import deserialize_message, serialize_message
 from std_msgs.msg import Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -22,15 +24,18 @@ from remote_inference.bags.decisions.replay import parse_change, replay_decision
 from remote_inference.bags.storage.message_decoder import MessageDecoder
 from remote_inference.base.contract.controller_stop import STOPS
 from remote_inference.base.documents.document import DocumentError
-from remote_inference.base.wire.arrays import WireError
-from remote_inference.robot.decisions import DecisionDecoder, DecisionEncoder
+from remote_inference.base.policy import Continuation
+from remote_inference.base.wire.arrays import WireError, bytes_field
+from remote_inference.msg import Decisions
+from remote_inference.robot.decisions import CHECKSUM_BYTES, DecisionDecoder, DecisionEncoder
 from remote_inference.robot.journal import Entry
 from remote_inference.tools.cli import main
-from support.builders import JOINT_TRAJECTORY, make_config, make_contract, ns
+from support.builders import JOINT_TRAJECTORY, make_config, make_contract, make_spec, ns
 from support.recording.decision_bag import NS, OWN, Message, SimulatedRecorder, messages_of, write
 from support.recording.watched_run import WatchedRun
 from support.robot.random_world import play_world
 from support.robot.replayed import exact
+from support.robot.simulated_server import SimulatedServer
 from support.robot.simulation import World, streaming
 
 Change = Callable[[str, int, bytes], "bytes | None"]
@@ -427,6 +432,46 @@ def test_the_verb_says_so_and_exits_by_the_outcome(tmp_path: Path, capsys: pytes
     assert main(["replay", "--decisions", str(changed), "--quiet"]) == DIFFERS
     assert "the first: " in capsys.readouterr().out
     assert main(["replay", "--decisions", str(tmp_path / "none")]) == UNJUDGED
+
+
+def of_release_0_2(topic: str, number: int, data: bytes) -> bytes:
+    """Make a journal's begin one of release 0.2.0 with `merge_mode: auto`; leave all else as it is."""
+    if number or not topic.endswith("/decisions"):
+        return data
+    message = deserialize_message(data, Decisions)
+    entries = BytesIO(bytes(message.data)[:-CHECKSUM_BYTES])
+    first, *others = msgpack.Unpacker(entries, strict_map_key=False)
+    (packed,) = first[2]
+    begin = msgpack.unpackb(packed.data, strict_map_key=False)
+    begin["config"]["merge_mode"] = "auto"
+    for name in ("max_observation_skew_s", "preview"):
+        del begin["config"][name]
+    first[2] = [msgpack.ExtType(packed.code, msgpack.packb(begin))]
+    message.data = bytes_field(DecisionEncoder.seal(b"".join(map(msgpack.packb, (first, *others)))))
+    return bytes(serialize_message(message))
+
+
+@pytest.mark.parametrize(
+    ("did", "continuation", "outcome"),
+    [("append", Continuation.NONE, DIFFERS), ("replace", Continuation.GUIDANCE, EQUAL)],
+)
+def test_a_bag_of_a_release_whose_merge_mode_auto_appended_says_why_it_differs(
+    did: str, continuation: Continuation, outcome: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """did: what that release's `auto` did with the chunks of such a policy."""
+    server = SimulatedServer("/server_a", make_spec(continuation=continuation))
+    messages = messages_of(streaming(World(make_config(merge_mode=did), [server])).run(1))
+    bag = write(tmp_path / "bag", messages, of_release_0_2)
+    report = replay_decisions(bag, None, {})
+    assert (report.exit_code, report.problems) == (outcome, [])
+    assert "merge_mode auto appended chunks" in report.notes[-1]
+    assert main(["replay", "--decisions", str(bag), "--quiet"]) == outcome
+    assert ("note: recorded when merge_mode auto" in capsys.readouterr().out) == (outcome == DIFFERS)
+
+
+def test_a_bag_of_today_s_merge_mode_auto_needs_no_such_note(tmp_path: Path):
+    report = judge(tmp_path)
+    assert not any("merge_mode" in note for note in report.notes)
 
 
 @pytest.mark.parametrize("early_s", [0.0, 0.2])

@@ -17,6 +17,7 @@ from remote_inference.base.exchange import ChunkStatus, SessionReply, StatusRepl
 from remote_inference.robot.requests.handshake import Phase
 from remote_inference.robot.safety.effects import CloseSession, GetStatus, Inform, OpenSession, Stop
 from remote_inference.robot.safety.state_machine import State
+from remote_inference.robot.safety.supervisor import MAX_STARTS
 from support.builders import contract_document, make_config, make_spec, ns
 from support.robot.simulated_server import SimulatedServer
 from support.robot.simulation import World, stopped, streaming
@@ -338,6 +339,23 @@ def test_a_server_that_ends_while_it_loads_is_waited_for_until_it_is_found_silen
     world.run(4.8)
     assert world.state is State.RECONNECTING
     world.run(0.4)
+    assert world.state is State.DEAD
+
+
+def test_a_server_that_crashes_again_and_again_while_it_loads_is_not_waited_for():
+    world = streaming(World(make_config(max_offline_s=5.0)))
+    for _ in range(MAX_STARTS):
+        world.load(world.server)
+        world.run(8)
+        assert "waits for /server_a" in world.engine.cause
+        kill(world.server)
+        world.run(1)
+    assert world.state is State.RECONNECTING
+    world.load(world.server)
+    world.run(1)
+    assert f"/server_a started more than {MAX_STARTS} times and loads again" in world.engine.cause
+    assert "the clock of max_offline_s runs" in world.warnings()
+    world.run(5)
     assert world.state is State.DEAD
 
 

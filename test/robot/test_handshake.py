@@ -81,22 +81,30 @@ def test_a_server_loads_until_it_says_otherwise_or_is_silent_since():
     servers = make_servers("/a", "/b")
     for server in ("/b", "/a", "/another"):
         servers.note(server, ns(2), loading=True)
-    assert servers.loading == ("/a", "/b")
+    assert list(servers.loading) == ["/a", "/b"]
     servers.note("/a", ns(1), loading=False)  # an attempt from before it said so
-    assert servers.loading == ("/a", "/b")
+    assert list(servers.loading) == ["/a", "/b"]
     servers.note("/a", ns(2), loading=False)
-    assert servers.loading == ("/b",)
+    assert list(servers.loading) == ["/b"]
+
+
+def test_a_server_that_loads_is_the_instance_that_said_so_last():
+    """The answer to an attempt names none."""
+    servers = make_servers("/a")
+    for instance_id, known in (("", ""), ("one", "one"), ("", "one"), ("two", "two")):
+        servers.note("/a", ns(1), loading=True, instance_id=instance_id)
+        assert servers.loading == {"/a": known}
 
 
 def test_an_attempt_that_is_not_answered_takes_back_that_a_server_loads():
     handshake = walk(make_handshake(), Phase.CHECKING, ns(1))
     loading = StatusReply(accepting=False, loading=True)
     assert handshake.take_status_reply("/a", loading, "", ns(1)) == []
-    assert handshake.servers.loading == ("/a",)
+    assert handshake.servers.loading == {"/a": ""}
     handshake.advance(ns(10))
-    assert handshake.servers.loading == ("/a",)
+    assert handshake.servers.loading == {"/a": ""}
     handshake.advance(ns(10 + TIMEOUT_S))
-    assert handshake.servers.loading == ()
+    assert handshake.servers.loading == {}
 
 
 def test_the_first_attempt_is_immediate():

@@ -10,7 +10,7 @@ import pytest
 
 from remote_inference.robot.safety.effects import Effect, Inform, Report, Warn
 from remote_inference.robot.safety.state_machine import Event, State, Transition
-from remote_inference.robot.safety.supervisor import Supervisor
+from remote_inference.robot.safety.supervisor import MAX_STARTS, Supervisor
 from support.builders import make_config
 
 S = 1_000_000_000
@@ -196,17 +196,67 @@ def test_the_time_offline_runs_only_while_a_server_is_missed(supervisor: Supervi
 def test_servers_that_load_are_named_once_and_the_time_offline_begins_anew(supervisor: Supervisor) -> None:
     supervisor.lose_session("silent", 10 * S)
     told = "to load the policy: the clock of max_offline_s stands"
-    assert supervisor.wait_for(("/a",), 12 * S) == [Inform(f"waits for /a {told}")]
-    assert supervisor.wait_for(("/a",), 13 * S) == []
+    assert supervisor.wait_for({"/a": ""}, 12 * S) == [Inform(f"waits for /a {told}")]
+    assert supervisor.wait_for({"/a": ""}, 13 * S) == []
     assert supervisor.cause == "silent; waits for /a to load the policy"
-    assert supervisor.wait_for(("/a", "/b"), 14 * S) == [Inform(f"waits for /a and /b {told}")]
-    assert supervisor.wait_for((), 16 * S) == []
+    assert supervisor.wait_for({"/a": "", "/b": ""}, 14 * S) == [Inform(f"waits for /a and /b {told}")]
+    assert supervisor.wait_for({}, 16 * S) == []
     assert supervisor.cause == "silent"
     assert not supervisor.is_offline_too_long(17 * S - 1)
     assert supervisor.is_offline_too_long(17 * S)
-    supervisor.wait_for(("/a",), 17 * S)
+    supervisor.wait_for({"/a": ""}, 17 * S)
     supervisor.apply(Event.CONTRACT_VIOLATED, "another policy")
     assert supervisor.cause == "another policy", "the dead wait for nobody"
+
+
+def load(supervisor: Supervisor, starts: int, at_ns: int) -> list[Effect]:
+    """Let a server start so often, load and end; return what is said of it. at_ns: of its last end."""
+    said: list[Effect] = []
+    for start in range(starts):
+        said += supervisor.wait_for({"/a": f"{start}"}, at_ns - starts + start)
+        said += supervisor.wait_for({}, at_ns - starts + start)
+    return said
+
+
+def test_the_time_offline_runs_for_a_server_that_starts_too_often_while_it_loads(
+    supervisor: Supervisor,
+) -> None:
+    supervisor.lose_session("silent", 10 * S)
+    assert [type(said) for said in load(supervisor, MAX_STARTS, 20 * S)] == [Inform] * MAX_STARTS
+    for at_s in (21, 22, 23):
+        said = supervisor.wait_for({"/a": "another"}, at_s * S)
+        told = f"/a started more than {MAX_STARTS} times and loads again"
+        assert said == ([Warn(f"{told}: the clock of max_offline_s runs")] if at_s == 21 else [])
+        assert supervisor.cause == f"silent; {told}"
+    assert supervisor.is_offline_too_long(20 * S + round(OFFLINE_S * S))
+    assert not supervisor.is_offline_too_long(20 * S + round(OFFLINE_S * S) - MAX_STARTS)
+    supervisor.wait_for({"/a": "another", "/b": "first"}, 30 * S)
+    assert not supervisor.is_offline_too_long(31 * S), "another server is waited for"
+
+
+def test_a_chunk_ends_the_count_of_a_server_s_starts(supervisor: Supervisor) -> None:
+    supervisor.lose_session("silent", 10 * S)
+    load(supervisor, MAX_STARTS, 20 * S)
+    supervisor.take_merge(2, not_following=False)
+    supervisor.lose_session("silent", 21 * S)
+    (said,) = supervisor.wait_for({"/a": "another"}, 22 * S)
+    assert isinstance(said, Inform)
+
+
+def test_the_starts_of_a_server_that_is_not_missed_do_not_count(supervisor: Supervisor) -> None:
+    """While the robot is paused."""
+    supervisor.lose_session("silent", 10 * S)
+    for start in range(2 * MAX_STARTS):
+        at_ns = 20 * S + start
+        supervisor.need_no_server(at_ns)
+        (said,) = supervisor.wait_for({"/a": f"{start}"}, at_ns)
+        assert isinstance(said, Inform)
+        supervisor.wait_for({}, at_ns)
+
+
+def test_before_the_first_session_every_start_of_a_server_is_waited_for() -> None:
+    supervisor = Supervisor(make_config())
+    assert [type(said) for said in load(supervisor, 2 * MAX_STARTS, S)] == [Inform] * 2 * MAX_STARTS
 
 
 # -- what the log says ---------------------------------------------------------------------------------------

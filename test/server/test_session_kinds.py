@@ -82,7 +82,7 @@ def test_a_robot_waits_for_one_call_of_an_evaluation_at_most(events: list[tuple[
         bench.put(index)
         if not serves:
             continue
-        robots = [session for session in bench.sessions[:2] if session.mailbox.arrival_ns is not None]
+        robots = [session for session in bench.sessions[:2] if session.mailbox.letter is not None]
         assert bench.worker.step(bench.sessions)
         calls = [session.session_id for session, _ in bench.chunks[answered:]]
         answered = len(bench.chunks)

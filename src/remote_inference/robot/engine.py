@@ -143,11 +143,11 @@ class Engine(OperatedRobot):
         """Handle a ServerStatus: the session is lost when the server has restarted or no longer lists it.
 
         accepting: the server accepts sessions; one that does so again is asked at once. loading: its policy
-        is being loaded, and the robot waits for it.
+        is being loaded, and the robot waits for it, unless it starts again and again.
         """
         if self.dead:
             return []
-        self.handshake.servers.note(server, now_ns, loading=loading)
+        self.handshake.servers.note(server, now_ns, loading=loading, instance_id=instance_id)
         self.handshake.take_invitation(server, instance_id, accepting, now_ns, sessions)
         warnings = self.handshake.duplicate_servers.note_sender(server, instance_id, now_ns)
         cause = self.handshake.take_server_status(server, instance_id, sessions)
@@ -361,7 +361,7 @@ class Engine(OperatedRobot):
         # asks for no chunk that could end this time.
         if self._idle or (self.handshake.open and (self.cycle.stale_sources or self._apart)):
             self._supervisor.need_no_server(now_ns)
-        loading = () if self.handshake.open else self.handshake.servers.loading
+        loading = {} if self.handshake.open else self.handshake.servers.loading
         effects += self._supervisor.wait_for(loading, now_ns)
         if self._supervisor.is_offline_too_long(now_ns):
             effects += self._die(Event.OFFLINE_TOO_LONG, f"no server for {self._config.max_offline_s:g} s")

@@ -79,6 +79,16 @@ def test_the_log_says_why_and_how_many_but_not_for_each(
     )
 
 
+def test_another_cause_is_logged_at_once(writer: CaptureWriter, folder: Path, warnings: list[str]) -> None:
+    shutil.rmtree(folder)
+    for seq_id in (1, 1 << 80):  # msgpack has no such integers
+        put(writer, seq_id)
+    writer.close()
+    missing, too_large = warnings
+    assert missing.startswith("a capture is lost, 1 so far: FileNotFoundError")
+    assert too_large.startswith("a capture is lost, 2 so far: OverflowError")
+
+
 def test_a_folder_that_exists_and_takes_no_file_is_refused_by_the_key(folder: Path) -> None:
     with pytest.raises(DocumentError, match="capture_dir: cannot use /proc: "):
         CaptureWriter("/proc", 100, lambda _: None)

@@ -215,7 +215,7 @@ def test_other_topics_stand_as_comments_that_are_yaml_with_the_page_that_tells_h
             },
         ],
         "state": [
-            {"topic": "imu", "type": IMU, "fields": ["orientation.x"]},
+            {"topic": "imu", "type": IMU, "fields": ["orientation.x"], "names": ["imu.orientation.x"]},
             {"topic": "odom", "type": "nav_msgs/msg/Odometry"},
         ],
         "instruction": {"topic": "say", "type": "std_msgs/msg/String"},
@@ -225,6 +225,23 @@ def test_other_topics_stand_as_comments_that_are_yaml_with_the_page_that_tells_h
     assert all((Path(__file__).parents[3] / page).is_file() for page in pages)
     assert {"docs/how-to/mobile_base.md", "docs/how-to/state_from_any_message.md"} < pages
     assert NOT_INSTALLED in text
+
+
+def test_the_numbers_of_two_topics_of_one_type_have_names_of_their_own():
+    """A contract loads with both."""
+    numbers = ("orientation.x", "orientation.w")
+    imus = [OtherTopic(topic, IMU, True, numbers=numbers) for topic in ("imu", "wrist/imu")]
+    level = OtherTopic("level", "std_msgs/msg/Float64", True, numbers=("data",))
+    generated = suggest(RobotView([JOINTS], [], [ARM], URDF, others=[*imus, level]))
+    content = fill_in(
+        generated.content, {"fps": 30.0, "actions.limits.roll.min": -6.0, "actions.limits.roll.max": 6.0}
+    )
+    content["state"] += [source for one in generated.left_out for source in one.entry]
+    contract = parse_contract(yaml.safe_dump(content), "uncommented")
+    assert contract.state_names[3:] == (
+        *("imu.orientation.x", "imu.orientation.w", "wrist_imu.orientation.x", "wrist_imu.orientation.w"),
+        "level",
+    )
 
 
 def test_a_topic_without_numbers_is_noted_and_one_with_many_says_how_many():

@@ -4,18 +4,16 @@
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
+from remote_inference.bags.timeline.messages import from_message
 from remote_inference.base.exchange import Chunk, no_rows
 from remote_inference.robot.command import Float64Array
-from remote_inference.robot.motion.state import Tick
 
 EQUAL, DIFFERS, UNJUDGED = range(3)  # exit codes
 
@@ -81,6 +79,14 @@ class Report:
         self.differences += 1
         if self.first is None or difference.time_s < self.first.time_s:
             self.first = difference
+
+    def compare(
+        self, kind: str, what: str, time_s: float, recorded: Any, replayed: Any, *, names: list[str]
+    ) -> None:
+        """Count two items of a kind, and add what differs, if anything. names: as of `first_difference`."""
+        self.compared[kind] += 1
+        if exact(recorded) != exact(replayed):
+            self.add(Difference(what, time_s, *first_difference(names, recorded, replayed)))
 
     @property
     def exit_code(self) -> int:
@@ -168,12 +174,11 @@ def _show(value: Any) -> str:
 
 
 KEPT = 20_000  # recorded or replayed items that may wait for the other side
-Add = Callable[[Difference], None]
 
 
 @dataclass(frozen=True)
 class TickRecord:
-    """What ExecutedAction and a replayed tick have in common, in the order in which it is compared."""
+    """What the ExecutedActions of a recorded and of a replayed tick share, in the order of comparison."""
 
     source: int
     action: np.ndarray
@@ -188,45 +193,27 @@ class TickRecord:
     shadow: bool
 
     @classmethod
-    def of_message(cls, message: Any) -> TickRecord:
-        named = {field.name: getattr(message, field.name) for field in fields(cls)}
-        return cls(**{**named, "action": np.asarray(message.action, np.float64)})
-
-    @classmethod
-    def of_replay(cls, tick: Tick, joint_names: Sequence[str]) -> TickRecord:
-        queued, source = tick.queued, tick.queued and tick.queued.source
-        return cls(
-            int(tick.source),
-            np.empty(0) if tick.command is None else tick.command,
-            list(joint_names),
-            list(tick.interventions),
-            source.session_id if source else "",
-            source.seq_id if source else 0,
-            queued.step_index if queued else 0,
-            tick.row_fraction,
-            source.policy_version if source else "",
-            float(np.float32(tick.age_s)) if not math.isnan(tick.age_s) else math.nan,
-            tick.shadow,
-        )
+    def of(cls, message: Any) -> TickRecord:
+        age_s = float(np.float32(message.action_age_s))  # as a message has it on its way
+        return from_message(cls, message, action=np.asarray(message.action, np.float64), action_age_s=age_s)
 
 
 class Pairs:
     """Pairs recorded with replayed items of one kind by their numbers, whichever of both comes first."""
 
-    def __init__(self, kind: str, names: tuple[str, ...], add: Add) -> None:
-        """names: of the elements of arrays."""
+    def __init__(self, kind: str, names: tuple[str, ...], report: Report) -> None:
+        """kind: as in the report. names: of the elements of arrays."""
         self._kind = kind
         self._names = list(names)
-        self._add = add
+        self._report = report
         self._recorded: dict[Any, tuple[float, Any]] = {}
         self._replayed: dict[Any, Any] = {}
-        self.compared = 0
-        self.unrecorded = 0
 
     def record(self, key: Any, time_s: float, item: Any) -> None:
         """Add a recorded item; compare it if its counterpart is there."""
         if key in self._replayed:
-            self._compare(key, time_s, item, self._replayed.pop(key))
+            other = self._replayed.pop(key)
+            self._report.compare(self._kind, self._name(key), time_s, item, other, names=self._names)
         elif key in self._recorded:  # two of one number: one of them is another sender's
             self._add_other_sender(key, time_s)
         else:
@@ -237,40 +224,31 @@ class Pairs:
 
     def replay(self, key: Any, item: Any) -> None:
         if key in self._recorded:
-            self._compare(key, *self._recorded.pop(key), item)
+            time_s, other = self._recorded.pop(key)
+            self._report.compare(self._kind, self._name(key), time_s, other, item, names=self._names)
         else:
             self._replayed[key] = item
             if len(self._replayed) > KEPT:
                 del self._replayed[next(iter(self._replayed))]
-                self.unrecorded += 1
+                self._report.unrecorded[self._kind] += 1
 
-    def finish(self, covered_s: tuple[float, float]) -> int:
-        """Count what was not recorded; return how many recorded items may be of after the journal's end.
+    def finish(self, covered_s: tuple[float, float]) -> None:
+        """Count what was not recorded, and the recorded items that may be of after the journal's end.
 
         covered_s: times that the journal covers: what was recorded then and not replayed differs.
         """
-        self.unrecorded += len(self._replayed)
-        left = 0
+        self._report.unrecorded[self._kind] += len(self._replayed)
         for key, (time_s, _) in self._recorded.items():
             if covered_s[0] <= time_s <= covered_s[1]:
                 self._add_other_sender(key, time_s)
             else:
-                left += 1
-        self._replayed.clear()
-        self._recorded.clear()
-        return left
+                self._report.unreplayed[self._kind] += 1
 
     def _add_other_sender(self, key: Any, time_s: float) -> None:
-        self._add(Difference(self._name(key), time_s, "a message of another sender", "one", "none"))
+        self._report.add(Difference(self._name(key), time_s, "a message of another sender", "one", "none"))
 
     def _name(self, key: Any) -> str:
-        return f"{self._kind} {key if isinstance(key, int) else key[-1]}"
-
-    def _compare(self, key: Any, time_s: float, recorded: Any, replayed: Any) -> None:
-        self.compared += 1
-        if exact(recorded) != exact(replayed):
-            field, before, after = first_difference(self._names, recorded, replayed)
-            self._add(Difference(self._name(key), time_s, field, before, after))
+        return f"{self._kind[:-1]} {key if isinstance(key, int) else key[-1]}"
 
 
 @dataclass(frozen=True)
@@ -291,11 +269,10 @@ class RequestRecord:
     @classmethod
     def of(cls, item: Any) -> RequestRecord:
         """Return the record of an Observation, or of a request."""
-        named = {field.name: getattr(item, field.name) for field in fields(cls)}
-        for space in ("prefix_model", "prefix_robot"):
-            rows = no_rows() if named[space] is None else named[space]
-            named[space] = np.asarray(rows, np.float32).reshape(-1)
-        return cls(**named)
+        prefixes = {space: getattr(item, space) for space in ("prefix_model", "prefix_robot")}
+        for space, rows in prefixes.items():
+            prefixes[space] = np.asarray(no_rows() if rows is None else rows, np.float32).reshape(-1)
+        return from_message(cls, item, **prefixes)
 
 
 def request_key(item: Any) -> tuple[int, int]:
@@ -309,13 +286,11 @@ class Chunks:
     A fault may have repeated and changed a message on its way: one that is equal suffices.
     """
 
-    def __init__(self, names: tuple[str, ...], add: Add) -> None:
+    def __init__(self, names: tuple[str, ...], report: Report) -> None:
         self._names = list(names)
-        self._add = add
+        self._report = report
         self._recorded: dict[tuple[int, int], list[Chunk]] = {}
         self._waiting: deque[tuple[float, Chunk]] = deque()
-        self.compared = 0
-        self.unrecorded = 0
 
     def record(self, chunk: Chunk) -> None:
         self._recorded.setdefault(request_key(chunk), []).append(chunk)
@@ -331,14 +306,12 @@ class Chunks:
     def finish(self) -> None:
         while self._waiting:
             self._compare(*self._waiting.popleft())
-        self._recorded.clear()
 
     def _compare(self, time_s: float, chunk: Chunk) -> None:
         candidates = self._recorded.get(request_key(chunk), [])
         if not candidates:
-            self.unrecorded += 1
+            self._report.unrecorded["chunks"] += 1
             return
-        self.compared += 1
-        if all(exact(candidate) != exact(chunk) for candidate in candidates):
-            field, before, after = first_difference(self._names, candidates[0], chunk)
-            self._add(Difference(f"chunk {chunk.seq_id}", time_s, field, before, after))
+        equal = (candidate for candidate in candidates if exact(candidate) == exact(chunk))
+        best = next(equal, candidates[0])
+        self._report.compare("chunks", f"chunk {chunk.seq_id}", time_s, best, chunk, names=self._names)

@@ -36,6 +36,11 @@ from remote_inference.robot.replay import JournalError, is_begin
 # Which run of the robot's node sent a recorded message: the journal and other topics are recorded apart.
 # A message of a run may stand in the bag before the journal's begin, and one of the run before behind it.
 EARLY = 20_000  # messages that may come before the journal's begin
+PARAMETER_SINCE_AUTO = "max_observation_skew_s"  # came when `merge_mode: auto` changed its meaning
+OLD_AUTO = (
+    "recorded when merge_mode auto appended chunks that continue no prefix and are not relative; now they "
+    "replace the queue: a difference may be that, not the recording's"
+)
 
 
 class Stage(Enum):
@@ -140,9 +145,8 @@ def replay_decisions(
     robot, DocumentError for a parameter that is none.
     """
     with open_robot(path, namespace) as robot:
-        report = Report(str(path), robot.namespace)
-        report.change = Change(changes) if changes else None
-        _Reader(robot, report, changes).read(on_progress)
+        report = Report(str(path), robot.namespace, change=Change(changes) if changes else None)
+        _Reader(robot, report).read(on_progress)
     return report
 
 
@@ -161,10 +165,9 @@ def parse_change(text: str) -> tuple[str, Any]:
 class _Reader:
     """Hands a bag's messages to the run that they belong to."""
 
-    def __init__(self, robot: RobotBag, report: Report, changes: dict[str, Any]) -> None:
+    def __init__(self, robot: RobotBag, report: Report) -> None:
         self._robot, self._bag = robot, robot.bag
         self._report = report
-        self._changes = changes
         self._topics = {
             kind: robot.topic(kind) for kind in ("decisions", "executed", "observation", "chunk", "watchdog")
         }
@@ -193,7 +196,7 @@ class _Reader:
 
     def _wanted(self) -> list[str]:
         """Return the topics to read: with other parameters nothing but the journal."""
-        if self._changes:
+        if self._report.change is not None:
             return [self._topics["decisions"]]
         topics = self._bag.topics
         own = self._robot.topics(*self._topics)
@@ -249,14 +252,14 @@ class _Reader:
         self._report.runs += 1
         self._report.versions.append(begin.version)
         if begin.version != __version__:
-            self._report.notes.append(
-                f"recorded by version {begin.version}, replayed by {__version__}: a difference may be the "
-                "code's"
-            )
+            versions = f"recorded by version {begin.version}, replayed by {__version__}"
+            self._report.notes.append(f"{versions}: a difference may be the code's")
+        if begin.config.merge_mode == "auto" and PARAMETER_SINCE_AUTO not in begin.config.model_fields_set:
+            self._report.notes.append(OLD_AUTO)
         if self._report.change is None:
             self._run = Run(begin, self._report)
         else:
-            config = _changed(begin.config, self._changes)
+            config = _changed(begin.config, self._report.change.parameters)
             self._run = ChangedRun(begin, self._report, config, self._report.change)
         for recorded in self._assignment.note(Event.BEGIN):
             self._hand_on(recorded)
@@ -290,7 +293,7 @@ class _Reader:
     def _read_recorded(self, topic: str, time_s: float, message: Any) -> Recorded | None:
         """Return a message without its images; None for a chunk that is invalid."""
         if topic == self._topics["executed"]:
-            return Recorded("add_tick", (time_s, int(message.tick), TickRecord.of_message(message)))
+            return Recorded("add_tick", (time_s, int(message.tick), TickRecord.of(message)))
         if topic == self._topics["observation"]:
             return Recorded("add_request", (time_s, RequestRecord.of(message)))
         if topic == self._topics["chunk"]:

@@ -14,7 +14,6 @@ from builtin_interfaces.msg import Time
 
 from remote_inference.bags.decisions.comparison import (
     KEPT,
-    Add,
     Change,
     Chunks,
     Difference,
@@ -23,7 +22,6 @@ from remote_inference.bags.decisions.comparison import (
     RequestRecord,
     TickRecord,
     exact,
-    first_difference,
     request_key,
     show,
 )
@@ -42,6 +40,7 @@ from remote_inference.base.wire.commands import make_command_writer, make_sink_r
 from remote_inference.base.wire.commands.writer import CommandReader, CommandWriter
 from remote_inference.robot.config import RobotConfig
 from remote_inference.robot.journal import Begin, Entry
+from remote_inference.robot.nodes.telemetry import executed_message
 from remote_inference.robot.replay import Called, Diverged, Outcome, Played, Replay
 from remote_inference.robot.safety.effects import Report as StateReport, SendRequest
 
@@ -116,18 +115,14 @@ class Commands:
     journal covers its time: before the node began, and in its last moment, it may be the node's own.
     """
 
-    def __init__(self, topic: str, names: tuple[str, ...], add: Add, stops: SinkStops) -> None:
+    def __init__(self, topic: str, names: tuple[str, ...], report: Report, stops: SinkStops) -> None:
         """names: of the elements of arrays."""
         self._topic = topic
         self._names = list(names)
-        self._add = add
+        self._report = report
         self._stops = stops
         self._recorded: deque[tuple[float, Any]] = deque()
         self._replayed: deque[tuple[int, Any]] = deque()  # with the tick
-        self.compared = 0
-        self.unrecorded = 0
-        self.watchdog_stops = 0
-        self._unreplayed = 0
 
     def record(self, time_s: float, message: Any) -> None:
         self._recorded.append((time_s, message))
@@ -146,7 +141,7 @@ class Commands:
                 break
             if self._stops.match(time_s, message):  # first: the node's own stops after it may be equal to it
                 self._recorded.popleft()
-                self.watchdog_stops += 1
+                self._report.watchdog_stops += 1
                 continue
             wanted = exact(message)
             ahead = next((n for n, (_, other) in enumerate(self._replayed) if exact(other) == wanted), None)
@@ -154,31 +149,27 @@ class Commands:
                 break
             self._recorded.popleft()
             if ahead is not None:
-                self.compared += 1
+                self._report.compared["commands"] += 1
                 for _ in range(ahead + 1):
                     self._replayed.popleft()
-                self.unrecorded += ahead
+                self._report.unrecorded["commands"] += ahead
             elif self._replayed and not self._is_expected_next():
-                self.compared += 1
                 tick, other = self._replayed.popleft()
-                field, before, after = first_difference(self._names, message, other)
-                self._add(Difference(f"{self._topic} of tick {tick}", time_s, field, before, after))
+                what = f"{self._topic} of tick {tick}"
+                self._report.compare("commands", what, time_s, message, other, names=self._names)
             elif covered_s[0] <= time_s <= covered_s[1]:
-                self._add(
-                    Difference(self._topic, time_s, "a message of another sender", show(message), "none")
-                )
+                foreign = "a message of another sender", show(message), "none"
+                self._report.add(Difference(self._topic, time_s, *foreign))
             else:
-                self._unreplayed += 1
+                self._report.unreplayed["commands"] += 1
         while len(self._replayed) > KEPT and not self._recorded:
             self._replayed.popleft()
-            self.unrecorded += 1
+            self._report.unrecorded["commands"] += 1
 
-    def finish(self, covered_s: tuple[float, float]) -> int:
-        """Compare the rest; return how many recorded messages may be the node's, and were not replayed."""
+    def finish(self, covered_s: tuple[float, float]) -> None:
+        """Compare the rest; count the recorded messages that may be the node's, and were not replayed."""
         self.compare(covered_s, is_last=True)
-        self.unrecorded += len(self._replayed)
-        self._replayed.clear()
-        return self._unreplayed
+        self._report.unrecorded["commands"] += len(self._replayed)
 
     def _is_expected_next(self) -> bool:
         """Return whether what must come next comes soon: the message before it is then one too many."""
@@ -193,23 +184,23 @@ class Run:
     """Replays one run, entry by entry."""
 
     def __init__(self, begin: Begin, report: Report) -> None:
-        names, add = begin.contract.actions.names, report.add
         self._report = report
-        self._names = names
+        self._names = names = begin.contract.actions.names
         self._replay = Replay(begin)
-        self._ticks = Pairs("tick", names, add)
-        self._requests = Pairs("request", names, add)
-        self._chunks = Chunks(names, add)
+        self._ticks, self._requests = Pairs("ticks", names, report), Pairs("requests", names, report)
+        self._chunks = Chunks(names, report)
         sinks = begin.contract.topic_commands if begin.config.command_mode == "live" else ()
         self._writers = [(sink, make_command_writer(sink, begin.contract)) for sink in sinks]
         self._watchdog = WatchdogStops()
         self._commands: dict[str, Commands] = {}
         for sink, writer in self._writers:
             stops = SinkStops(sink, writer, begin.contract, self._watchdog)
-            commands = Commands(sink.topic, tuple(sink.names), add, stops)
+            commands = Commands(sink.topic, tuple(sink.names), report, stops)
             self._commands[in_namespace(report.namespace, sink.topic)] = commands
         self._time_s = 0.0
         self._covered_s: tuple[float, float] | None = None  # by the journal
+        for counts in (report.compared, report.unrecorded, report.unreplayed):
+            counts.update(dict.fromkeys(("ticks", "requests", "chunks", "commands"), 0))
 
     # -- what was recorded ---------------------------------------------------------------------------------
 
@@ -251,21 +242,10 @@ class Run:
         """Replay what is left, and count what has no counterpart. time_s: of the end."""
         self._time_s = time_s
         self._handle(self._replay.finish())
-        report = self._report
         self._chunks.finish()
-        commands = list(self._commands.values())
-        covered_s = self._covered_s or (time_s, time_s)
-        report.unreplayed.update(
-            ticks=self._ticks.finish(covered_s),
-            requests=self._requests.finish(covered_s),
-            chunks=0,
-            commands=sum(one.finish(covered_s) for one in commands),
-        )
-        report.watchdog_stops += sum(one.watchdog_stops for one in commands)
-        kinds: tuple[list[Any], ...] = ([self._ticks], [self._requests], [self._chunks], commands)
-        for name, comparisons in zip(("ticks", "requests", "chunks", "commands"), kinds, strict=True):
-            report.compared[name] += sum(one.compared for one in comparisons)
-            report.unrecorded[name] += sum(one.unrecorded for one in comparisons)
+        waiting: list[Pairs | Commands] = [self._ticks, self._requests, *self._commands.values()]
+        for one in waiting:
+            one.finish(self._covered_s or (time_s, time_s))
 
     def _handle(self, outcomes: Iterable[Outcome]) -> None:
         for outcome in outcomes:
@@ -279,8 +259,9 @@ class Run:
                     self._report.add(Difference(what, self._time_s, field, recorded, replayed))
 
     def _handle_tick(self, played: Played) -> None:
-        self._ticks.replay(played.index, TickRecord.of_replay(played.tick, self._names))
         tick = played.tick
+        message = executed_message(tick, played.index, 0, 0, self._names, queue_length=0)
+        self._ticks.replay(played.index, TickRecord.of(message))
         if tick.horizon is None or tick.shadow:
             return
         for sink, writer in self._writers:

@@ -109,7 +109,7 @@ class ServerList:
         self._rng = rng
         self._index = 0
         self._failures = 0
-        self._loading: dict[str, int] = {}  # when each of these said so last [ns]
+        self._loading: dict[str, tuple[int, str]] = {}  # when each said so last [ns], and its instance
 
     @property
     def current(self) -> str:
@@ -117,15 +117,16 @@ class ServerList:
         return self._servers[self._index]
 
     @property
-    def loading(self) -> tuple[str, ...]:
-        """The servers whose last word was that they load their policy."""
-        return tuple(server for server in self._servers if server in self._loading)
+    def loading(self) -> dict[str, str]:
+        """The servers whose last word was that they load their policy, and their instances, "" if unknown."""
+        return {server: self._loading[server][1] for server in self._servers if server in self._loading}
 
-    def note(self, server: str, at_ns: int, *, loading: bool) -> None:
+    def note(self, server: str, at_ns: int, *, loading: bool, instance_id: str = "") -> None:
         """Note whether a server loads its policy. at_ns: when it said so, or since when it is silent."""
+        said_ns, instance = self._loading.get(server, (at_ns, ""))
         if loading:
-            self._loading[server] = at_ns
-        elif self._loading.get(server, at_ns) <= at_ns:
+            self._loading[server] = at_ns, instance_id or instance
+        elif said_ns <= at_ns:
             self._loading.pop(server, None)
 
     def move_on(self) -> None:

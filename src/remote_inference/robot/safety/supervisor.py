@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping
 
 from remote_inference.robot.config import RobotConfig, to_ns
 from remote_inference.robot.safety.effects import Effect, Inform, Report, Warn
 from remote_inference.robot.safety.state_machine import Event, State, StateMachine
+
+MAX_STARTS = 5  # of a server that loads, until a chunk comes: one that starts more often crashes
 
 
 class Supervisor:
@@ -21,14 +24,15 @@ class Supervisor:
         self.failures = 0
         """Requests in a row without a chunk in time."""
         self._offline_since_ns: int | None = None
-        self._waits = ""  # for servers that load their policies, in words
+        self._waits = ""  # for servers that load their policies, or no longer, in words
+        self._starts: defaultdict[str, set[str]] = defaultdict(set)  # instances missed while they loaded
         self._wanted_since_ns: int | None = None  # a chunk
         self._is_fed = False  # a chunk has been merged in this plan
         self._not_following: tuple[str, ...] = ()  # joints, in the last update
 
     @property
     def cause(self) -> str:
-        """Why the state was entered, and for which servers the robot waits without limit, in words."""
+        """Why the state was entered, and which servers load their policies, in words."""
         waits = self._waits if self.machine.state is not State.DEAD else ""
         return "; ".join(filter(None, (self.machine.cause, waits)))
 
@@ -48,6 +52,7 @@ class Supervisor:
         """Handle a chunk in time, which ends the time offline. not_following: a joint does not follow."""
         self.failures, self._offline_since_ns = 0, None
         self._is_fed, self._wanted_since_ns = True, None
+        self._starts.clear()
         # A chunk leads an arm nowhere that does not follow.
         if not_following and self.machine.state is State.STALLED:
             return []
@@ -72,14 +77,26 @@ class Supervisor:
         if self._offline_since_ns is not None:
             self._offline_since_ns = now_ns
 
-    def wait_for(self, loading: Sequence[str], now_ns: int) -> list[Effect]:
-        """Note the servers that load their policy while the robot has no session: its time does not run."""
+    def wait_for(self, loading: Mapping[str, str], now_ns: int) -> list[Effect]:
+        """Note the servers that load their policy while the robot has no session: its time does not run.
+
+        loading: the instance of each, "" if unknown. It runs for servers that crash while they load.
+        """
         before, self._waits = self._waits, ""
-        if not loading:
+        if self._offline_since_ns not in (None, now_ns):  # else nobody misses them
+            for server, instance in loading.items():
+                if instance and len(starts := self._starts[server]) <= MAX_STARTS:
+                    starts.add(instance)
+        awaited = [server for server in loading if len(self._starts[server]) <= MAX_STARTS]
+        if awaited:
+            self.need_no_server(now_ns)
+            self._waits = f"waits for {' and '.join(awaited)} to load the policy"
+        elif loading:
+            self._waits = f"{' and '.join(loading)} started more than {MAX_STARTS} times and loads again"
+        if self._waits in ("", before):
             return []
-        self.need_no_server(now_ns)
-        self._waits = f"waits for {' and '.join(loading)} to load the policy"
-        return [Inform(f"{self._waits}: the clock of max_offline_s stands")] if self._waits != before else []
+        told = f"{self._waits}: the clock of max_offline_s {'stands' if awaited else 'runs'}"
+        return [Inform(told) if awaited else Warn(told)]
 
     def is_offline_too_long(self, now_ns: int) -> bool:
         """Return whether the robot must give up."""

@@ -115,8 +115,9 @@ class CaptureWriter:
             self._log(f"captures: the disk has not answered for {CLOSE_TIMEOUT_S:g} s: {self.dropped} lost")
 
     def _warn(self, reason: str) -> None:
+        cause = reason.partition("'")[0]  # without the file, which is another one each time
         text = f"a capture is lost, {self.dropped} so far: {reason}"
-        if line := self._repeats.line(text, time.monotonic(), "lost"):
+        if line := self._repeats.line(text, time.monotonic(), cause):
             self._log(line)
 
 

@@ -298,8 +298,8 @@ def _slug(topic: OtherTopic) -> str:
     return topic.topic.strip("/").replace("/", "_")
 
 
-def _to_actions(topic: OtherTopic) -> dict[str, str]:
-    """Return a new action for each number: that of a single number is named as the topic."""
+def _name_numbers(topic: OtherTopic) -> dict[str, str]:
+    """Return a name of its own for each number: that of a single number is named as the topic."""
     paths = _numbers(topic)[:MOST_FIELDS]
     return {path: _slug(topic) if path == "data" else f"{_slug(topic)}.{path}" for path in paths}
 
@@ -308,7 +308,7 @@ def _to_actions(topic: OtherTopic) -> dict[str, str]:
 class _Place:
     """A section that a topic may go to, what is said of it, and its entry.
 
-    fields: the entry's key of that name. wrap: the entry as it stands in the section.
+    fields: the entry's key of that name. wrap: the entry as it stands in the section, with names of its own.
     """
 
     section: str
@@ -343,13 +343,14 @@ _PLACES = (  # the first that fits
         "commands",
         f"a node listens; an action for each field, with its kind and limits: {COMMANDS_PAGE}",
         _is_command,
-        _to_actions,
+        _name_numbers,
     ),
     _Place(
         "state",
         f"a sensor's numbers, of which the policy may see some: {STATE_PAGE}",
         lambda topic: topic.is_published,
-        lambda topic: _numbers(topic)[:MOST_FIELDS],
+        lambda topic: list(_name_numbers(topic)),
+        lambda topic, entry: [entry | ({"names": [*_name_numbers(topic).values()]} if topic.numbers else {})],
     ),
 )
 

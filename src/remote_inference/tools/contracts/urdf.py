@@ -195,15 +195,10 @@ def _position(joint: UrdfJoint, units: dict[str, str]) -> dict[str, Any]:
             limit |= {"min": lower, "max": upper}
         else:
             limit = unknown_limit("position", f"the URDF says {lower:g} to {upper:g}", unit)
-    limit["max_velocity"] = _max_velocity(joint, unit)
-    return limit
-
-
-def _max_velocity(joint: UrdfJoint, unit: str) -> float | str:
-    if joint.velocity is not None and joint.velocity > 0.0:
-        return joint.velocity
     found = "has none" if joint.velocity is None else f"says {joint.velocity:g}"
-    return mark(f"bound on the change of the command [{unit}/s]; the URDF {found}")
+    unknown = mark(f"bound on the change of the command [{unit}/s]; the URDF {found}")
+    limit["max_velocity"] = joint.velocity if joint.velocity and joint.velocity > 0.0 else unknown
+    return limit
 
 
 def _rate(joint: UrdfJoint, kind: str, units: dict[str, str]) -> dict[str, Any]:

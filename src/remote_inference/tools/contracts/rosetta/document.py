@@ -88,10 +88,6 @@ def split_joint(text: str, fields: dict[str, str]) -> tuple[str, str]:
     return fields[field], name
 
 
-def _joint(_: int, text: str) -> str:
-    return ".".join(split_joint(text, JOINT_FIELDS))
-
-
 def _point(_: int, text: str) -> str:
     is_acceleration = text.partition(".")[0].startswith("acceleration")
     return text if is_acceleration else ".".join(split_joint(text, POINT_FIELDS))
@@ -117,7 +113,7 @@ def _joy(_place: int, text: str) -> str:
 
 
 _PARSERS: dict[str, Callable[[int, str], str]] = {
-    JOINT_STATE: _joint,
+    JOINT_STATE: lambda _index, text: ".".join(split_joint(text, JOINT_FIELDS)),
     TRAJECTORY: _point,
     JOY: _joy,
     **dict.fromkeys(NESTED, _nested_path),

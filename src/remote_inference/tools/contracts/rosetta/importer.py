@@ -63,21 +63,16 @@ def suggest_state(rosetta: Rosetta, names: Names, losses: Losses) -> list[Item]:
             entries.append(entry)
     items = []
     for entry, in_data_set in zip(entries, name_numbers(entries), strict=True):
-        _note(entry, losses)
+        losses.note(entry)
+        if entry.key != STATE:
+            reason = f"joins the one state; LeRobot's policies see {STATE} alone: delete it for them"
+            losses.add(entry.place, reason)
+        if any(name == CLAMP for name, _ in entry.source.operators):
+            losses.add(f"{entry.place}.apply", "clamp is left out, a contract bounds no sensors")
         items += _reader(entry)(entry, in_data_set, names)
     if not entries:
         raise rosetta.fail("observations", "found no numbers, expected those of the joints")
     return items
-
-
-def _note(entry: Entry[Source], losses: Losses) -> None:
-    losses.note(entry)
-    if entry.key != STATE:
-        losses.add(
-            entry.place, f"joins the one state; LeRobot's policies see {STATE} alone: delete it for them"
-        )
-    if any(name == CLAMP for name, _ in entry.source.operators):
-        losses.add(f"{entry.place}.apply", "clamp is left out, a contract bounds no sensors")
 
 
 def _reader(entry: Entry[Source]) -> Reader:
@@ -176,8 +171,7 @@ def from_rosetta(rosetta: Rosetta) -> GeneratedContract:
     content |= {key: part for key, part in (("images", images), ("rename", renamed)) if part}
     content |= {"actions": section, "commands": commands}
     content |= _measured(state, actions, losses) | _takeover(rosetta, actions, losses)
-    _note_safety(actions, losses)
-    _note_rest(rosetta, losses)
+    _note_rest(rosetta, actions, losses)
     return GeneratedContract(content, (*NOTES, *losses.lines))
 
 
@@ -260,18 +254,17 @@ def _find_takeover_problem(rosetta: Rosetta, source: TeleopInput, actions: Seque
 # -- notes ---------------------------------------------------------------------------------------------------
 
 
-def _note_safety(actions: Sequence[Action], losses: Losses) -> None:
-    """Say which parameter stands in the place of `safety`, by the kind of each controller's actions."""
+def _note_rest(rosetta: Rosetta, actions: Sequence[Action], losses: Losses) -> None:
+    """Say which parameter stands in the place of `safety`, by the kind of each controller's actions.
+
+    And what of the file has no place at all.
+    """
     kinds = {action.entry.place: action.kind for action in actions}
     for kind, reason in SAFETY.items():
         for place in (place for place, own in kinds.items() if own == kind):
             losses.add(f"{place}.channel.safety", reason)
-
-
-def _note_rest(rosetta: Rosetta, losses: Losses) -> None:
-    whole = rosetta.whole
     for section in RECORDED:
-        for key in getattr(whole, section):
+        for key in getattr(rosetta.whole, section):
             losses.add(f"{section}.{key}", "left out, a policy sees none of it; a bag may hold its topic")
-    for index, bare in enumerate(whole.adjunct):
+    for index, bare in enumerate(rosetta.whole.adjunct):
         losses.add(f"adjunct.{index} ({bare.channel.topic})", "left out, record it with the robot's bag")

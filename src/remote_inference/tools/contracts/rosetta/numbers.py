@@ -279,14 +279,22 @@ def suggest_actions(
     sinks: list[dict[str, Any]] = []
     scales: list[dict[str, Any]] = []
     for entry, in_data_set in zip(rosetta.actions, name_numbers(rosetta.actions), strict=True):
-        _note(entry, losses)
         channel = entry.source.channel
+        losses.note(entry)
+        if entry.key != ACTION:
+            reason = f"joins the one action vector; LeRobot's policies answer with {ACTION} alone"
+            losses.add(entry.place, reason)
+        if channel.encoder:
+            losses.add(
+                f"{entry.place}.channel.encoder",
+                "left out; an entry point of remote_inference.command_interfaces writes a message by code",
+            )
         translate = _marked if channel.encoder else _BY_TYPE.get(channel.type, _marked)
         content, own = translate(entry, in_data_set, names)
         sinks.append({"topic": channel.topic, "type": channel.type, **content})
         actions += own
         for is_angular in (True, False):
-            group = [action.name for action in own if _is_angular(action) == is_angular]
+            group = [one.name for one in own if (one.kind != "effort" and not one.is_linear) == is_angular]
             scales += scale(entry.source, group, is_angular).get("scale", []) if group else []
     kinds = dict.fromkeys(action.kind for action in actions if action.kind)
     kind = "position" if "position" in kinds else next(iter(kinds), "")  # of the section; others say theirs
@@ -296,21 +304,6 @@ def suggest_actions(
         "limits": {action.name: _limit(rosetta, action, kind) for action in actions},
     }
     return actions, section | ({"scale": scales} if scales else {}), sinks
-
-
-def _note(entry: Actions, losses: Losses) -> None:
-    losses.note(entry)
-    if entry.key != ACTION:
-        losses.add(entry.place, f"joins the one action vector; LeRobot's policies answer with {ACTION} alone")
-    if entry.source.channel.encoder:
-        losses.add(
-            f"{entry.place}.channel.encoder",
-            "left out; an entry point of remote_inference.command_interfaces writes a message by code",
-        )
-
-
-def _is_angular(action: Action) -> bool:
-    return action.kind != "effort" and not action.is_linear
 
 
 def _limit(rosetta: Rosetta, action: Action, main_kind: str) -> dict[str, Any]:
