@@ -10,10 +10,10 @@ from launch import LaunchDescription
 from remote_inference.learn.nodes.environment import read_options
 from remote_inference.tools.deployment import bringup
 from remote_inference.tools.deployment.launch_actions import (
+    CONTRACT,
     ENVIRONMENT,
     NAMESPACE,
     Values,
-    contract_argument,
     describe,
 )
 
@@ -23,7 +23,7 @@ def generate_launch_description() -> LaunchDescription:
         start,
         NAMESPACE,
         *ENVIRONMENT,
-        contract_argument(),
+        CONTRACT,
         (
             "mode",
             "real_time",

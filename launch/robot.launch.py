@@ -9,9 +9,9 @@ from launch import LaunchDescription
 
 from remote_inference.tools.deployment import bringup
 from remote_inference.tools.deployment.launch_actions import (
+    CONTRACT,
     NAMESPACE,
     Values,
-    contract_argument,
     describe,
     read_list,
 )
@@ -21,7 +21,7 @@ def generate_launch_description() -> LaunchDescription:
     return describe(
         start,
         NAMESPACE,
-        contract_argument(),
+        CONTRACT,
         (
             "servers",
             "",

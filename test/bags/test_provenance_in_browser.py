@@ -119,7 +119,7 @@ def test_the_images_of_a_request_that_were_left_out_are_not_replaced_in_silence(
     browser: WebDriver, tmp_path: Path
 ) -> None:
     written = write_page(write_long_run(tmp_path / "run", 8), tmp_path / "page.html", max_image_bytes=120_000)
-    browser.get(written.path.as_uri())
+    browser.get(written.page.as_uri())
     assert f"Left out: {written.left_out[0]}" in text(browser, "#notes")
     go_to(browser, 1)
     assert text(browser, "#seen") == "Images of request 1: those of request 2 are left out"
@@ -127,7 +127,7 @@ def test_the_images_of_a_request_that_were_left_out_are_not_replaced_in_silence(
 
 def test_a_person_s_command_shows_the_camera_s_own_picture(browser: WebDriver, tmp_path: Path) -> None:
     written = write_page(write_takeover_run(tmp_path / "run"), tmp_path / "page.html")
-    browser.get(written.path.as_uri())
+    browser.get(written.page.as_uri())
     go_to(browser, PERSON_TICKS[-1])
     assert text(browser, "#seen") == "What the cameras showed: a person commands, no image is sent"
     (shown,) = browser.find_elements(By.CSS_SELECTOR, "#cameras img")

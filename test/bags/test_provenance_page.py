@@ -92,7 +92,7 @@ def test_a_page_begins_at_the_first_motion_and_at_the_first_tick_of_a_part_witho
     bag: Path, page: Path, tmp_path: Path
 ) -> None:
     assert data_of(page)["cursor"] == BEGIN_TICK
-    assert data_of(write_page(bag, tmp_path / "still.html", window_s=(4.0, 4.5)).path)["cursor"] == 0
+    assert data_of(write_page(bag, tmp_path / "still.html", window_s=(4.0, 4.5)).page)["cursor"] == 0
 
 
 def test_measured_joints_are_those_heard_by_the_tick(page: Path) -> None:
@@ -105,7 +105,7 @@ def test_measured_joints_are_those_heard_by_the_tick(page: Path) -> None:
 
 def test_a_part_of_the_run_knows_the_state_from_before(bag: Path, tmp_path: Path) -> None:
     written = write_page(bag, tmp_path / "part.html", window_s=(4.0, 4.5))
-    data = data_of(written.path)
+    data = data_of(written.page)
     assert written.ticks == len(data["ticks"]["tick"]) == 10
     reasons = data["reasons"][data["ticks"]["reasons"][0]]
     assert "stopped: /e_stop: pressed" in reasons
@@ -149,16 +149,16 @@ def test_a_long_run_keeps_some_ticks_and_says_how_many_it_left_out(
 ) -> None:
     monkeypatch.setattr(page_reader, "MAX_TICKS", 30)
     written = write_page(bag, tmp_path / "page.html")
-    assert data_of(written.path)["ticks"]["tick"] == list(range(0, 110, 4))
+    assert data_of(written.page)["ticks"]["tick"] == list(range(0, 110, 4))
     assert written.left_out == ("82 of 110 control ticks: one of 4 is shown",)
-    rows = data_of(written.path)["requests"][0]["rows"]
+    rows = data_of(written.page)["requests"][0]["rows"]
     assert rows["executed"] == 7, "counted over all ticks"
 
 
 def test_images_are_shrunk_and_thinned_to_the_limit(tmp_path: Path) -> None:
     limit = 250_000
     written = write_page(write_long_run(tmp_path / "run", 20), tmp_path / "page.html", max_image_bytes=limit)
-    data = data_of(written.path)
+    data = data_of(written.page)
     jpegs = [base64.b64decode(shot["jpegs"][0]) for shot in data["shots"]]
     assert 2 < len(jpegs) == written.images < 20
     assert sum(map(len, jpegs)) <= limit
@@ -167,7 +167,7 @@ def test_images_are_shrunk_and_thinned_to_the_limit(tmp_path: Path) -> None:
     told = f"the images of {20 - len(jpegs)} of 20 observations: all would be over {limit / 2**20:g} MiB"
     assert written.left_out == (told,)
     assert data["left_out"] == [told]
-    assert written.path.stat().st_size < 2 * limit
+    assert written.page.stat().st_size < 2 * limit
 
 
 def test_raw_and_depth_images_are_shown_and_unreadable_ones_counted() -> None:
@@ -201,7 +201,7 @@ def red_of(jpeg: str) -> int:
 
 def test_a_person_s_commands_come_with_the_camera_s_own_picture_before_each(tmp_path: Path) -> None:
     written = write_page(write_takeover_run(tmp_path / "run"), tmp_path / "page.html")
-    data = data_of(written.path)
+    data = data_of(written.page)
     (front,) = data["pictures"]
     assert front["camera"] == "front"
     ticks = data["ticks"]
@@ -221,14 +221,14 @@ def test_a_person_s_commands_come_with_the_camera_s_own_picture_before_each(tmp_
 def test_without_recorded_cameras_a_person_s_commands_have_no_pictures(bag: Path, tmp_path: Path) -> None:
     run = write_takeover_run(tmp_path / "run", leave_out="image_raw")
     for path in (run, bag):
-        assert data_of(write_page(path, tmp_path / f"{path.name}.html").path)["pictures"] == []
+        assert data_of(write_page(path, tmp_path / f"{path.name}.html").page)["pictures"] == []
 
 
 def test_pictures_of_a_person_s_commands_are_thinned_out_to_the_limit(tmp_path: Path) -> None:
     run = write_takeover_run(tmp_path / "run")
-    whole = data_of(write_page(run, tmp_path / "whole.html").path)["pictures"][0]["shown"]
+    whole = data_of(write_page(run, tmp_path / "whole.html").page)["pictures"][0]["shown"]
     largest = max(len(base64.b64decode(one["jpeg"])) for one in whole)
     limit = PERSON_SHARE * int(3.5 * largest)
     written = write_page(run, tmp_path / "page.html", max_image_bytes=limit)
-    assert data_of(written.path)["pictures"][0]["shown"] == whole[::2]
+    assert data_of(written.page)["pictures"][0]["shown"] == whole[::2]
     assert written.left_out == ("2 of 5 pictures of front in takeovers: one of 2 is shown",)

@@ -179,7 +179,7 @@ def test_a_bag_is_replayed_whose_commands_nobody_reads(add: Add, kind: str, is_t
         f"""
         from remote_inference.base.contract.commands.sink import CommandInterface
 
-        WRITER = "remote_inference.base.wire.commands.trajectory:ArrayWriter"
+        WRITER = "remote_inference.base.wire.commands:ArrayWriter"
         INTERFACE = CommandInterface(WRITER, kinds=("{kind}",), takes_horizon=True)
         """,
     )

@@ -198,7 +198,7 @@ def test_a_captured_observation_can_be_replayed(start: Callable[..., LocalServer
     infer(server.connect())
     folder = tmp_path / "captures"
     server.wait_for(lambda: list(folder.glob("*.capture")), "the capture")
-    (replayed,) = replay(list(folder.glob("*.capture")), server.host.manifest)
+    (replayed,) = replay(list(folder.glob("*.capture")), server.host.serving.manifest)
     assert replayed.is_equal
 
 
@@ -470,7 +470,7 @@ def test_a_closed_door_sends_everybody_away_and_frees_the_port(start: Callable[.
     assert server.gateway.close()
     assert [wait_for_close(client)[0] for client in (idle, waiting)] == [1001, 1001]
     server.wait_until_free()
-    assert OpenpiEndpoint(server.host.manifest.openpi, server.host).close()
+    assert OpenpiEndpoint(server.host.serving.manifest.openpi, server.host).close()
     assert server.records == [], "nobody has asked anything wrong"
 
 
@@ -479,7 +479,7 @@ def test_a_port_in_use_is_named(start: Callable[..., LocalServer], rig: Rig, tmp
     with pytest.raises(
         StartupError, match=rf"openpi: found 127.0.0.1:{server.port} \(.*in use.*\), expected a f"
     ):
-        OpenpiEndpoint(server.host.manifest.openpi, server.host)
+        OpenpiEndpoint(server.host.serving.manifest.openpi, server.host)
 
 
 @pytest.mark.parametrize(

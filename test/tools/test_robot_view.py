@@ -24,12 +24,12 @@ def watched(**state: object) -> RobotTraces:
         if step % (FPS // 2) == 0:
             message = ClientState(state_name="STREAMING", queue_wait_ms=2.0, inference_ms=40.0, **state)
             message.transport_ms = 20.0 if tick else math.nan
-            traces.take_state(message, now_s)
+            traces.take(message, now_s)
         holds = step >= 40
         age_s = math.nan if holds else 0.1 + step / FPS
         source = ExecutedAction.HOLD if holds else ExecutedAction.CHUNK
         left = max(0, 40 - step)
-        traces.take_tick(ExecutedAction(action_age_s=age_s, queue_length=left, source=source), now_s)
+        traces.take(ExecutedAction(action_age_s=age_s, queue_length=left, source=source), now_s)
     return traces
 
 
@@ -58,10 +58,10 @@ def test_age_queue_and_source_are_those_of_the_last_seconds() -> None:
 
 def test_a_single_tick_of_another_source_shows() -> None:
     traces = RobotTraces("/arm_1")
-    traces.take_state(ClientState(), 0.0)
+    traces.take(ClientState(), 0.0)
     for tick in range(10):
         source = ExecutedAction.ZERO if tick == 4 else ExecutedAction.CHUNK
-        traces.take_tick(ExecutedAction(source=source), 0.001 * tick)
+        traces.take(ExecutedAction(source=source), 0.001 * tick)
     assert row(traces, "source", 0.01)[0].strip() == "Z"
 
 
@@ -97,7 +97,7 @@ def test_the_screen_says_why_nothing_moves(state: dict[str, object], said: str) 
 def test_no_line_is_wider_than_the_screen_whatever_a_robot_says() -> None:
     traces = watched(task="tidy " * 500, cause="c" * 300, stale_sources=["topic"] * 50)
     for source, age_s in ((7, math.inf), (99, 1e38), (100, 0.1), (255, -1.0)):
-        traces.take_tick(ExecutedAction(source=source, action_age_s=age_s), NOW_S)
+        traces.take(ExecutedAction(source=source, action_age_s=age_s), NOW_S)
     assert max(map(len, traces.lines(NOW_S))) <= WIDTH
 
 

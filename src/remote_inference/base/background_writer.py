@@ -4,12 +4,9 @@
 
 from __future__ import annotations
 
-import queue
 import threading
-import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Generic, TypeVar
 
 Entry = TypeVar("Entry")
@@ -43,13 +40,14 @@ class BackgroundWriter(Generic[Entry]):
         self._on_drop = on_drop
         self._kind = kind
         self._size = size
+        self._waiting: deque[Entry] = deque()
+        self._waiting_max = waiting_max
+        self._waiting_bytes = 0  # that in writing included
         self._waiting_bytes_max = waiting_bytes_max
-        self._waiting_bytes = 0
         self._stops_at_failure = stops_at_failure
-        self._waiting: queue.Queue[Entry | None] = queue.Queue(waiting_max)
         self._closed = False
         self._dropped: Counter[str] = Counter()
-        self._lock = threading.Lock()  # of the counts
+        self._changed = threading.Condition()  # guards queue and counts
         self.failure: Exception | None = None  # the error that stopped the writing
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -57,60 +55,52 @@ class BackgroundWriter(Generic[Entry]):
     @property
     def dropped(self) -> int:
         """Entries lost so far."""
-        with self._lock:
+        with self._changed:
             return self._dropped.total()
 
     def dropped_of(self, kind: str) -> int:
         """Return how many entries of a kind are lost so far."""
-        with self._lock:
+        with self._changed:
             return self._dropped[kind]
 
     def put(self, entry: Entry) -> bool:
         """Queue an entry, or drop it, and return whether it is queued; never blocks. For one thread."""
         size = self._size(entry)
-        try:
-            if self._closed or not self._has_room(size):
-                raise queue.Full
-            self._waiting.put_nowait(entry)
-        except queue.Full:
-            self._drop(entry, "closed" if self._closed else "the disk does not keep up")
-            return False
-        self._add_waiting(size)
-        return True
-
-    def _has_room(self, size: int) -> bool:
-        with self._lock:
-            is_bound = self._waiting_bytes_max > 0 and self._waiting_bytes > 0
-            return not is_bound or self._waiting_bytes + size <= self._waiting_bytes_max
-
-    def _add_waiting(self, size: int) -> None:
-        with self._lock:
-            self._waiting_bytes += size
+        with self._changed:
+            is_heavy = self._waiting_bytes > 0 and 0 < self._waiting_bytes_max < self._waiting_bytes + size
+            if not (self._closed or is_heavy or len(self._waiting) >= self._waiting_max):
+                self._waiting.append(entry)
+                self._waiting_bytes += size
+                self._changed.notify_all()
+                return True
+        self._drop(entry, "closed" if self._closed else "the disk does not keep up")
+        return False
 
     def close(self, timeout_s: float) -> bool:
         """Write the waiting entries and end. After timeout_s, drop the rest and return False."""
-        deadline_s = time.monotonic() + timeout_s
-        self._closed = True
-        with suppress(queue.Full):
-            self._waiting.put(None, timeout=timeout_s)
-        self._thread.join(max(0.0, deadline_s - time.monotonic()))
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._thread.join(timeout_s)
         self._abandon()
         return not self._thread.is_alive()
 
     def _abandon(self) -> None:
         """Drop the waiting entries; the thread ends after the write in progress."""
-        with suppress(queue.Empty):
-            while True:
-                if (entry := self._waiting.get_nowait()) is not None:
-                    self._count(entry)
-        with suppress(queue.Full):  # an entry may have been put during the closing
-            self._waiting.put_nowait(None)
+        with self._changed:
+            self._dropped.update(map(self._kind, self._waiting))
+            self._waiting.clear()
 
     def _run(self) -> None:
-        while self.failure is None and (entry := self._waiting.get()) is not None:
+        while (entry := self._take()) is not None:
             self._try(entry)
-        if self.failure is not None:
-            self._abandon()
+        self._abandon()
+
+    def _take(self) -> Entry | None:
+        """Wait for an entry and return it; None once a closed writer has no more, and after a failure."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closed)
+            return self._waiting.popleft() if self._waiting and self.failure is None else None
 
     def _try(self, entry: Entry) -> None:
         try:
@@ -121,12 +111,10 @@ class BackgroundWriter(Generic[Entry]):
                 self._closed = True
                 self.failure = error
         finally:
-            self._add_waiting(-self._size(entry))
+            with self._changed:
+                self._waiting_bytes -= self._size(entry)
 
     def _drop(self, entry: Entry, reason: str) -> None:
-        self._count(entry)
-        self._on_drop(reason)
-
-    def _count(self, entry: Entry) -> None:
-        with self._lock:
+        with self._changed:
             self._dropped[self._kind(entry)] += 1
+        self._on_drop(reason)

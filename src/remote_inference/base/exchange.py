@@ -90,9 +90,7 @@ class SessionKind(Enum):
     """Who asks for chunks; the values are those of OpenSession.srv."""
 
     ROBOT = "robot"
-    EVALUATION = (
-        "evaluation"  # a simulator or a recording: it waits while a robot does, and makes room for one
-    )
+    EVALUATION = "evaluation"  # a simulator or a recording: waits while a robot does, and makes room for one
 
 
 @dataclass(frozen=True)

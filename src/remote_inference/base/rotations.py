@@ -112,15 +112,6 @@ def _to_two_rows(quaternions: Float64Array) -> Float64Array:
     return rows
 
 
-def _of_two_columns(numbers: Float64Array) -> Float64Array:
-    inverse: Float64Array = _of_two_rows(numbers) * np.array([-1.0, -1.0, -1.0, 1.0])
-    return inverse
-
-
-def _to_two_columns(quaternions: Float64Array) -> Float64Array:
-    return _to_two_rows(quaternions * np.array([-1.0, -1.0, -1.0, 1.0]))
-
-
 def _matrices(quaternions: Float64Array) -> Float64Array:
     """Return rotation matrices `[n, 3, 3]` of unit quaternions `[n, 4]`."""
     x, y, z, w = quaternions.T
@@ -157,4 +148,8 @@ ROTATION_FORMS.add(
 )
 ROTATION_FORMS.add("roll_pitch_yaw", RotationForm(3, math.pi, "rad", _of_roll_pitch_yaw, _to_roll_pitch_yaw))
 ROTATION_FORMS.add("rotation_6d_rows", RotationForm(6, 1.0, "", _of_two_rows, _to_two_rows))
-ROTATION_FORMS.add("rotation_6d_columns", RotationForm(6, 1.0, "", _of_two_columns, _to_two_columns))
+INVERSE = np.array([-1.0, -1.0, -1.0, 1.0])  # the columns of a rotation are the rows of its inverse
+ROTATION_FORMS.add(
+    "rotation_6d_columns",
+    RotationForm(6, 1.0, "", lambda n: _of_two_rows(n) * INVERSE, lambda q: _to_two_rows(q * INVERSE)),
+)

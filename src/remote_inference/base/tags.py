@@ -13,9 +13,7 @@ MAX_TAGS = 16  # of one session
 MAX_KEY_LENGTH = 32  # characters
 MAX_VALUE_LENGTH = 128  # characters
 
-_KEY = re.compile(
-    rf"[A-Za-z][A-Za-z0-9_]{{0,{MAX_KEY_LENGTH - 1}}}"
-)  # every key can be a label in Prometheus
+_KEY = re.compile(rf"[A-Za-z][A-Za-z0-9_]{{0,{MAX_KEY_LENGTH - 1}}}")  # each can be a label in Prometheus
 
 
 def parse_tags(texts: Iterable[str]) -> dict[str, str]:

@@ -129,8 +129,8 @@ class MicroBatch:
 
     def select(self, ready: Sequence[Session], joinable: int, now_ns: int, chosen: int = 0) -> Selection:
         if len(ready) < min(self._max_batch, joinable):
-            begins = [session.mailbox.waiting_since_ns for session in ready]
-            oldest_ns = min((begin for begin in begins if begin is not None), default=now_ns)
+            letters = [session.mailbox.letter for session in ready]
+            oldest_ns = min((one.waiting_since_ns for one in letters if one is not None), default=now_ns)
             wait_ns = oldest_ns + self._window_ns - now_ns
             if not ready or wait_ns > 0:
                 return Selection(wait_ns=wait_ns if ready else 0)

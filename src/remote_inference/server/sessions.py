@@ -31,32 +31,20 @@ class Mailbox:
     """Holds the newest request, and counts those it replaces; undecoded, so these cost nothing."""
 
     def __init__(self) -> None:
-        self._letter: QueuedRequest | None = None
+        self.letter: QueuedRequest | None = None  # the request that waits
         self._lock = threading.Lock()
 
     def put(self, data: bytes, arrival_ns: int) -> None:
         with self._lock:
             superseded, waiting_since_ns = 0, arrival_ns
-            if self._letter is not None:
-                superseded, waiting_since_ns = self._letter.superseded + 1, self._letter.waiting_since_ns
-            self._letter = QueuedRequest(data, arrival_ns, superseded, waiting_since_ns)
+            if self.letter is not None:
+                superseded, waiting_since_ns = self.letter.superseded + 1, self.letter.waiting_since_ns
+            self.letter = QueuedRequest(data, arrival_ns, superseded, waiting_since_ns)
 
     def take(self) -> QueuedRequest | None:
         with self._lock:
-            queued, self._letter = self._letter, None
+            queued, self.letter = self.letter, None
             return queued
-
-    @property
-    def waiting_since_ns(self) -> int | None:
-        """Arrival of the first request since the last `take` [ns], None when the slot is empty."""
-        queued = self._letter
-        return None if queued is None else queued.waiting_since_ns
-
-    @property
-    def arrival_ns(self) -> int | None:
-        """Arrival of the waiting request [ns], None when the slot is empty."""
-        queued = self._letter
-        return None if queued is None else queued.arrival_ns
 
 
 class Account:
@@ -125,7 +113,8 @@ class Session:
     @property
     def last_asked_ns(self) -> int:
         """When the robot opened the session or last asked for a chunk [ns]; a waiting request counts."""
-        return max(self.opened_ns, self.last_request_ns, self.mailbox.arrival_ns or 0)
+        arrival_ns = letter.arrival_ns if (letter := self.mailbox.letter) else 0
+        return max(self.opened_ns, self.last_request_ns, arrival_ns)
 
     def is_present(self) -> bool:
         """Return whether the robot is still at the other end of its link."""

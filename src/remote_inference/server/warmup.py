@@ -128,11 +128,8 @@ def require_batches_to_agree(policy: Policy, batch_size: int, manifest: Manifest
         processors[who].pre(_observe(policy.spec, task, state, brightness=who % 256))
         for who, state in enumerate(_states(policy.spec, batch_size))
     ]
-    alone = [rows for model_input in inputs for rows in predict_all(policy, [model_input])]
-    together = predict_all(policy, inputs)
-    for who, pair in enumerate(processors):
-        expected, found = pair.post(alone[who]), pair.post(together[who])
-        require_chunk(policy.spec, together[who], found)
+    alone = [_answer(policy, [pair], [one])[0] for pair, one in zip(processors, inputs, strict=True)]
+    for found, expected in zip(_answer(policy, processors, inputs), alone, strict=True):
         if not _agree(found, expected, BATCH_TOLERANCE):
             difference = float(np.abs(found - expected).max())
             raise PolicyError(
@@ -141,10 +138,14 @@ def require_batches_to_agree(policy: Policy, batch_size: int, manifest: Manifest
             )
 
 
-def require_chunk(spec: PolicySpec, chunk_model: Float32Array, chunk_robot: Float32Array) -> None:
-    """Raise PolicyError that says what is wrong with a policy's answer, if anything is."""
-    if problem := find_chunk_problem(spec, chunk_model, chunk_robot):
-        raise PolicyError(problem)
+def _answer(policy: Policy, processors: Sequence[Processors], inputs: Sequence[Any]) -> list[Float32Array]:
+    """Return the robot-space chunks of inputs in one call. Raises PolicyError for an invalid one."""
+    answers = []
+    for pair, chunk_model in zip(processors, predict_all(policy, inputs), strict=True):
+        answers.append(pair.post(np.array(chunk_model)))  # which may work in place
+        if problem := find_chunk_problem(policy.spec, chunk_model, answers[-1]):
+            raise PolicyError(problem)
+    return answers
 
 
 def _states(spec: PolicySpec, count: int) -> list[Float32Array]:
@@ -162,9 +163,7 @@ def _answers(
     answers = {}
     for who, step in sequence:
         observation = _observe(policy.spec, task, states[who] * (1 + step), brightness=40 * (1 + who + step))
-        (chunk_model,) = predict_all(policy, [processors[who].pre(observation)])
-        answers[who, step] = processors[who].post(chunk_model)
-        require_chunk(policy.spec, chunk_model, answers[who, step])
+        (answers[who, step],) = _answer(policy, [processors[who]], [processors[who].pre(observation)])
     policy.reset()
     return answers
 
@@ -220,17 +219,12 @@ class Rehearsal:
 
         Raises what decoder, processors and policy raise, and PolicyError for an invalid chunk.
         """
-        spec = self.policy.spec
         try:
             prepared = [self._prepare(data) for data in islice(cycle(self.requests), batch_size)]
-            chunks = predict_all(self.policy, [model_input for _, model_input in prepared])
-            answers = []
-            for (processors, _), chunk_model in zip(prepared, chunks, strict=True):
-                answers.append(processors.post(np.array(chunk_model)))  # which may work in place
-                require_chunk(spec, chunk_model, answers[-1])
-            return answers
+            processors, inputs = zip(*prepared, strict=True)
+            return _answer(self.policy, processors, inputs)
         finally:
-            if spec.serving_mode is ServingMode.EXCLUSIVE:
+            if self.policy.spec.serving_mode is ServingMode.EXCLUSIVE:
                 self.policy.reset()
 
     def _prepare(self, data: bytes) -> tuple[Processors, Any]:

@@ -14,26 +14,19 @@ from rclpy.subscription import Subscription
 from remote_inference.base.clients.operator_client import OperatorClient
 from remote_inference.base.wire.qos import LATCHED_QOS, STATE_TOPIC
 from remote_inference.msg import ClientState, ServerStatus
-from remote_inference.tools.tables import Table, draw_forever, print_table
+from remote_inference.tools.tables import Table, print_table
 
 ROBOT_COLUMNS = ("robot", "state", "server", "p50 ms", "p95 ms", "left s", "guard")
 SERVER_COLUMNS = ("server", "state", "policy", "sessions", "load", "ms", "requests", "errors")
 NO_ANSWER = "no state"  # in the graph, without a message yet
-# What each has in JSON, beside robot or server.
-ROBOT_FIELDS = (
-    *("state_name", "cause", "paused", "pause_cause", "server", "session_id", "session_epoch"),
-    *("episode_id", "task", "policy_version", "queue_length", "playback_left_s"),
-    *("latency_p50_ms", "latency_p95_ms", "delay_steps"),
-    *("stale_sources", "lost_publishers", "implausible", "capture_skew_ms", "sets_refused", "apart"),
-    *("requests", "chunks_merged", "chunks_dropped", "chunks_rejected", "request_timeouts"),
-    *("reconnects", "control_ticks", "late_ticks", "stop", "taken_over", "shadow", "shadow_ticks"),
-    *("injected_fault", "queue_wait_ms", "inference_ms", "transport_ms"),
+# The fields of each message that JSON does not have, or has in another form.
+ROBOT_REST = (
+    *("header", "state", "guard_names", "guard_counts"),
+    *("shadow_names", "shadow_error_mean", "shadow_error_max"),
 )
-SERVER_FIELDS = (
-    *("instance_id", "lifecycle_state", "accepting", "policy_name", "policy_revision", "policy_fingerprint"),
-    *("chunk_size", "trained_fps", "supports_rtc", "continuation", "serving_mode", "max_sessions"),
-    *("sessions", "load", "inference_ms", "response_ms", "requests", "errors", "superseded"),
-    "observation_steps",
+SERVER_REST = (
+    *("header", "server", "schema_version_min", "schema_version_max", "manifest_digest", "weights_version"),
+    *("action_names", "state_names", "image_features"),
 )
 
 
@@ -44,7 +37,7 @@ def robot_as_json(namespace: str, state: Any | None) -> dict[str, Any]:
     guard = dict(zip(state.guard_names, map(int, state.guard_counts), strict=False))
     return {
         "robot": namespace,
-        **_plain(state, ROBOT_FIELDS),
+        **_plain(state, ROBOT_REST),
         "guard": guard,
         "shadow_error": {name: {"mean": mean, "max": most} for name, mean, most in _shadow_errors(state)},
     }
@@ -52,7 +45,7 @@ def robot_as_json(namespace: str, state: Any | None) -> dict[str, Any]:
 
 def server_as_json(name: str, status: Any | None) -> dict[str, Any]:
     """Return a server's ServerStatus as plain data; without a message only `server`."""
-    return {"server": name} if status is None else {"server": name, **_plain(status, SERVER_FIELDS)}
+    return {"server": name} if status is None else {"server": name, **_plain(status, SERVER_REST)}
 
 
 def robot_table(robots: Mapping[str, Any]) -> Table:
@@ -73,11 +66,13 @@ def describe_robot(namespace: str, state: Any) -> Table:
         f"{name} {count}" for name, count in zip(state.guard_names, state.guard_counts, strict=False) if count
     ]
     opened = "once" if state.session_epoch == 1 else f"{state.session_epoch} times"
+    errors = (f"{name} {mean:.4f} (max {largest:.4f})" for name, mean, largest in _shadow_errors(state))
+    distances = f"{state.shadow_ticks} ticks, mean distance from the arm: {', '.join(errors)}"
     rows = {
         "robot": namespace,
         "state": state_of(state),
         # Not beside the modes: a chunk that was merged has paused nobody.
-        **({"last change": f"{state.state_name}: {state.cause}"} if state.cause else {}),
+        "last change": f"{state.state_name}: {state.cause}" if state.cause else "",
         "server": state.server or "none",
         "session": f"{state.session_id}, opened {opened}" if state.session_id else "none",
         "policy": state.policy_version or "none",
@@ -88,24 +83,17 @@ def describe_robot(namespace: str, state: Any) -> Table:
         f"{state.chunks_rejected} rejected, {state.request_timeouts} timeouts",
         "reconnects": str(state.reconnects),
         "sensors": f"waiting for {', '.join(state.stale_sources)}" if state.stale_sources else "fresh",
-        **({"gone": ", ".join(state.lost_publishers)} if state.lost_publishers else {}),
+        "gone": ", ".join(state.lost_publishers),
         "guard": ", ".join(guard) or "no intervention",
         "control": f"{state.control_ticks} ticks, {state.late_ticks} late",
+        "no set fits": state.apart,
+        "not believed": state.implausible,
+        "stopped by": state.stop,
+        "paused": "" if state.stop or not state.paused else state.pause_cause or "yes",
+        "fault injected": state.injected_fault,
+        "shadow": distances if state.shadow else "",
     }
-    if state.apart:
-        rows["no set fits"] = state.apart
-    if state.implausible:
-        rows["not believed"] = state.implausible
-    if state.stop:
-        rows["stopped by"] = state.stop
-    elif state.paused:
-        rows["paused"] = state.pause_cause
-    if state.injected_fault:
-        rows["fault injected"] = state.injected_fault
-    if state.shadow:
-        errors = (f"{name} {mean:.4f} (max {largest:.4f})" for name, mean, largest in _shadow_errors(state))
-        rows["shadow"] = f"{state.shadow_ticks} ticks, mean distance from the arm: {', '.join(errors)}"
-    return Table("", ("", " "), list(rows.items()))
+    return Table("", ("", " "), [row for row in rows.items() if row[1]])
 
 
 def state_of(state: Any) -> str:
@@ -142,11 +130,12 @@ def _server_row(name: str, status: Any | None) -> tuple[str, ...]:
     return (name, accepts, status.policy_name, sessions, f"{status.load:.0%}", inference, *counts)
 
 
-def _plain(message: Any, fields: tuple[str, ...]) -> dict[str, Any]:
-    values = {field: getattr(message, field) for field in fields}
+def _plain(message: Any, rest: tuple[str, ...]) -> dict[str, Any]:
+    values = {name: getattr(message, name) for name in message.get_fields_and_field_types()}
     return {
-        field: value if isinstance(value, (bool, int, float, str)) else [str(item) for item in value]
-        for field, value in values.items()
+        name: value if isinstance(value, (bool, int, float, str)) else [str(item) for item in value]
+        for name, value in values.items()
+        if name not in rest
     }
 
 
@@ -171,7 +160,8 @@ class FleetWatch:
         """Wait until the graph is known and each member has sent a message, or for the whole timeout."""
         self._ros.settle(timeout_s)
         self.update()
-        self._ros.spin_until(self._has_all_states, timeout_s)  # the others are shown as silent
+        # Those without a message, which is None, are shown as silent.
+        self._ros.spin_until(lambda: all((*self.robots.values(), *self.servers.values())), timeout_s)
 
     def update(self) -> None:
         """Subscribe to the graph's present members, and forget those that have left."""
@@ -183,17 +173,14 @@ class FleetWatch:
         self._ros.spin(period_s)
         self.update()
 
-    def draw(self, period_s: float) -> None:
-        """Draw the tables on the terminal without end."""
+    def render(self) -> Any:
+        """Return the tables for a terminal."""
         from rich.console import Group  # noqa: PLC0415  only where something is drawn
         from rich.text import Text  # noqa: PLC0415
 
-        def render() -> Group:
-            tables = (robot_table(self.robots), server_table(self.servers))
-            looked = Text(f"looked for {self._ros.discovery_s:.0f} s", style="dim")
-            return Group(*(table.to_rich() for table in tables), looked)
-
-        draw_forever(render, partial(self.refresh, period_s))
+        tables = (robot_table(self.robots), server_table(self.servers))
+        looked = Text(f"looked for {self._ros.discovery_s:.0f} s", style="dim")
+        return Group(*(table.to_rich() for table in tables), looked)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -212,9 +199,6 @@ class FleetWatch:
                 print(none)
             print()
         print(f"looked for {self._ros.discovery_s:.1f} s", flush=True)
-
-    def _has_all_states(self) -> bool:
-        return all(message is not None for message in (*self.robots.values(), *self.servers.values()))
 
     def _follow(self, known: dict[str, Any], present: list[str], kind: Any, topic: str) -> None:
         for name in known.keys() - set(present):

@@ -16,7 +16,6 @@ from remote_inference.base.wire.qos import EXECUTED_QOS, EXECUTED_TOPIC, LATCHED
 from remote_inference.msg import ClientState, ExecutedAction
 from remote_inference.robot.command import CommandSource
 from remote_inference.tools.fleet_view import robot_as_json, show_number, state_of
-from remote_inference.tools.tables import draw_forever
 
 WIDTH = 80  # of a terminal [characters]
 CELLS, CELL_S = 50, 0.1
@@ -118,21 +117,16 @@ class RobotTraces:
         self._traces = {row.name: Trace(row.worst) for row in ROWS}
         self._sources = Trace(_unusual)
 
-    def take_tick(self, message: ExecutedAction, now_s: float) -> None:
-        """Add a control tick."""
-        self._take(message, now_s)
-        self._sources.add(message.source, now_s)
-
-    def take_state(self, message: ClientState, now_s: float) -> None:
-        """Add a state."""
-        self._take(message, now_s)
-        self.state = message
-
-    def _take(self, message: Any, now_s: float) -> None:
+    def take(self, message: ClientState | ExecutedAction, now_s: float) -> None:
+        """Add a state or a control tick."""
         self._heard_s = now_s
         for row in ROWS:
             if isinstance(message, row.message):
                 self._traces[row.name].add(getattr(message, row.name), now_s)
+        if isinstance(message, ClientState):
+            self.state = message
+        else:
+            self._sources.add(message.source, now_s)
 
     def as_json(self, now_s: float) -> dict[str, Any]:
         """Return the state as `status --json` does, and the cells of each row, the newest last."""
@@ -196,14 +190,11 @@ class RobotWatch:
         self._ros = ros
         self._gathers = gathers
         self._traces = RobotTraces(robot)
-        ros.subscribe(ClientState, f"{robot}/{STATE_TOPIC}", self._on_state, LATCHED_QOS)
-        ros.subscribe(ExecutedAction, f"{robot}/{EXECUTED_TOPIC}", self._on_tick, EXECUTED_QOS)
+        ros.subscribe(ClientState, f"{robot}/{STATE_TOPIC}", self._take, LATCHED_QOS)
+        ros.subscribe(ExecutedAction, f"{robot}/{EXECUTED_TOPIC}", self._take, EXECUTED_QOS)
 
-    def _on_state(self, message: ClientState) -> None:
-        self._traces.take_state(message, time.monotonic())
-
-    def _on_tick(self, message: ExecutedAction) -> None:
-        self._traces.take_tick(message, time.monotonic())
+    def _take(self, message: ClientState | ExecutedAction) -> None:
+        self._traces.take(message, time.monotonic())
 
     def settle(self, timeout_s: float) -> None:
         """Wait for the robot's state. Raises OperatorError after the timeout."""
@@ -223,11 +214,8 @@ class RobotWatch:
         """Print the screen once."""
         print("\n".join(self._traces.lines(time.monotonic())), flush=True)
 
-    def draw(self, period_s: float) -> None:
-        """Draw the screen on the terminal without end."""
+    def render(self) -> Any:
+        """Return the screen for a terminal."""
         from rich.text import Text  # noqa: PLC0415  only where something is drawn
 
-        draw_forever(
-            lambda: Text("\n".join(self._traces.lines(time.monotonic())), no_wrap=True),
-            lambda: self.refresh(period_s),
-        )
+        return Text("\n".join(self._traces.lines(time.monotonic())), no_wrap=True)

@@ -29,8 +29,9 @@ class Table:
         """Return the table as plain text, one line per row."""
         lines = [*self._headings(), *self.rows]
         widths = [max((len(line[index]) for line in lines), default=0) for index in range(len(self.columns))]
+        sides = [">" if column in self.numbers else "<" for column in self.columns]
         texts = [
-            GAP.join(self._cell(*cell) for cell in zip(self.columns, line, widths, strict=True))
+            GAP.join(f"{text:{side}{width}}" for text, side, width in zip(line, sides, widths, strict=True))
             for line in lines
         ]
         return "\n".join(text.rstrip() for text in [*([self.title] if self.title else []), *texts])
@@ -65,13 +66,10 @@ class Table:
         depth = max(map(len, parts))
         return list(zip(*([""] * (depth - len(lines)) + lines for lines in parts), strict=True))
 
-    def _cell(self, column: str, text: str, width: int) -> str:
-        return text.rjust(width) if column in self.numbers else text.ljust(width)
-
 
 def print_table(table: Table) -> None:
     """Print a table on stdout."""
-    if not is_terminal():
+    if not sys.stdout.isatty():
         print(table.to_text())
         return
     from rich.console import Console  # noqa: PLC0415  only where something is drawn
@@ -87,8 +85,3 @@ def draw_forever(render: Callable[[], Any], wait: Callable[[], None]) -> None:
         while True:
             live.update(render(), refresh=True)
             wait()
-
-
-def is_terminal() -> bool:
-    """Return whether stdout is a terminal that can be drawn on."""
-    return sys.stdout.isatty()

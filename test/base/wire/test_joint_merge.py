@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from sensor_msgs.msg import JointState
 
 from remote_inference.base.contract.action_kinds import MOTIONS
-from remote_inference.base.wire.sensors.joint_merge import JointMerger
+from remote_inference.base.wire.sensors.joint_merge import JointDrivers
 
 NAMES = ("a", "b", "c", "other")
 POSITIONS = [("a", "position"), ("b", "position")]
@@ -22,37 +22,37 @@ def message(**positions: float) -> JointState:
 
 
 def test_a_message_of_all_joints_passes_unchanged() -> None:
-    merger = JointMerger(POSITIONS)
+    drivers = JointDrivers(POSITIONS)
     whole = message(b=2.0, a=1.0, other=3.0)
-    known = merger.take(whole, 5)
+    known = drivers.take(whole, 5)
     assert known is not None
     assert known[0] is whole
     assert known[1] == 5
 
 
 def test_values_of_a_whole_message_live_on_when_a_partial_one_comes() -> None:
-    merger = JointMerger(POSITIONS)
-    merger.take(message(a=1.0, b=2.0), 5)
-    known = merger.take(message(b=9.0), 6)
+    drivers = JointDrivers(POSITIONS)
+    drivers.take(message(a=1.0, b=2.0), 5)
+    known = drivers.take(message(b=9.0), 6)
     assert known is not None
     assert dict(zip(known[0].name, known[0].position, strict=True)) == {"a": 1.0, "b": 9.0}
     assert known[1] == 5, "as old as the oldest joint"
 
 
 def test_of_a_joint_that_stands_twice_in_a_message_the_last_counts() -> None:
-    merger = JointMerger(POSITIONS)
-    merger.take(message(b=2.0), 1)
-    known = merger.take(JointState(name=["a", "a"], position=array("d", [1.0, 7.0])), 2)
+    drivers = JointDrivers(POSITIONS)
+    drivers.take(message(b=2.0), 1)
+    known = drivers.take(JointState(name=["a", "a"], position=array("d", [1.0, 7.0])), 2)
     assert known is not None
     assert list(known[0].position) == [7.0, 2.0]
 
 
 def test_one_driver_may_tell_a_joint_s_position_and_another_its_velocity() -> None:
-    merger = JointMerger([*POSITIONS, ("a", "velocity")])
-    assert merger.take(message(a=1.0, other=0.0), 1) is None
-    assert merger.take(JointState(name=["a"], velocity=array("d", [0.5])), 2) is None
-    assert merger.missing == ("b",)
-    known = merger.take(message(b=2.0), 3)
+    drivers = JointDrivers([*POSITIONS, ("a", "velocity")])
+    assert drivers.take(message(a=1.0, other=0.0), 1) is None
+    assert drivers.take(JointState(name=["a"], velocity=array("d", [0.5])), 2) is None
+    assert drivers.missing == ("b",)
+    known = drivers.take(message(b=2.0), 3)
     assert known is not None
     assert known[0].name == ["a", "b"]
     assert list(known[0].position) == [1.0, 2.0]
@@ -63,16 +63,16 @@ def test_one_driver_may_tell_a_joint_s_position_and_another_its_velocity() -> No
 
 
 def test_a_velocity_that_nobody_tells_is_named() -> None:
-    merger = JointMerger([("a", "position"), ("a", "velocity"), ("b", "position")])
-    assert merger.take(message(a=1.0), 1) is None
-    assert merger.missing == ("a.velocity", "b")
+    drivers = JointDrivers([("a", "position"), ("a", "velocity"), ("b", "position")])
+    assert drivers.take(message(a=1.0), 1) is None
+    assert drivers.missing == ("a.velocity", "b")
 
 
 def test_a_field_without_a_value_for_each_name_tells_nothing() -> None:
-    merger = JointMerger(POSITIONS)
-    merger.take(message(b=2.0), 1)
-    assert merger.take(JointState(name=["a", "other"], position=array("d", [1.0])), 2) is None
-    assert merger.missing == ("a",)
+    drivers = JointDrivers(POSITIONS)
+    drivers.take(message(b=2.0), 1)
+    assert drivers.take(JointState(name=["a", "other"], position=array("d", [1.0])), 2) is None
+    assert drivers.missing == ("a",)
 
 
 @given(
@@ -83,13 +83,13 @@ def test_a_field_without_a_value_for_each_name_tells_nothing() -> None:
 )
 def test_every_joint_has_its_newest_value_and_the_oldest_time(said: list[dict[str, float]]) -> None:
     wanted = NAMES[:3]
-    merger = JointMerger([(name, "position") for name in wanted])
+    drivers = JointDrivers([(name, "position") for name in wanted])
     newest: dict[str, tuple[float, int]] = {}
     for time_ns, positions in enumerate(said):
-        known = merger.take(message(**positions), time_ns)
+        known = drivers.take(message(**positions), time_ns)
         newest |= {name: (value, time_ns) for name, value in positions.items() if name in wanted}
-        assert set(merger.missing) == set(wanted) - set(newest)
-        if merger.missing:
+        assert set(drivers.missing) == set(wanted) - set(newest)
+        if drivers.missing:
             assert known is None
             continue
         assert known is not None

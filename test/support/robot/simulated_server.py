@@ -37,6 +37,7 @@ class SimulatedServer:
         self.hung = False  # true: the control plane answers, the worker does not
         self.accepting = True
         self.loading = False  # true: its policy is not there yet
+        self.loads = 0  # how often it has begun to load
         self.max_sessions = 4
         self.updates_weights = False
         self.generation = 0

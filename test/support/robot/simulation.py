@@ -44,6 +44,7 @@ from remote_inference.robot.safety.effects import (
 )
 from remote_inference.robot.safety.guard import IMPLAUSIBLE
 from remote_inference.robot.safety.state_machine import Event, State, Transition
+from remote_inference.robot.safety.supervisor import MAX_STARTS
 from remote_inference.robot.step_lock import StepLock
 from support.builders import (
     LIMIT,
@@ -346,10 +347,11 @@ class World:
                     self.after(HOP_NS, lambda r=request, n=self.engine.handshake.server: self._infer(n, r))
 
     def _check_end(self) -> None:
-        """No robot gives up while nobody wants a server, or while one says that it loads."""
+        """No robot gives up while nobody wants a server, or while one loads that does not crash."""
         assert not self.engine.paused
         assert not self.engine.taken_over
-        loading = [server.name for server in self.servers.values() if server.up and server.loading]
+        servers = [server for server in self.servers.values() if server.loads <= MAX_STARTS]
+        loading = [server.name for server in servers if server.up and server.loading]
         assert not loading or self.engine.handshake.open, f"given up, and {loading} loads"
 
     def _call(self, name: str, serve: Callable[[SimulatedServer], Callable[[], None] | None]) -> None:
@@ -549,6 +551,7 @@ class World:
         """Let a server come back that loads its policy: it says so once, and then to whoever asks."""
         server.restart()
         server.loading = True
+        server.loads += 1
         self._by_worker(lambda: self._tell_status(server))
 
     # -- the operator --------------------------------------------------------------------------------------

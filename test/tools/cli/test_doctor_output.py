@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-from remote_inference.tools import cli, tables
+from remote_inference.tools import cli
 from remote_inference.tools.cli.verbs import checks
 from remote_inference.tools.deployment.doctor.doctor import Finding, Level
 
@@ -30,7 +32,7 @@ def test_in_a_pipe_a_finding_is_one_line(capsys: pytest.CaptureFixture[str]) -> 
 def test_on_a_terminal_a_finding_is_folded_at_its_width(
     columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "is_terminal", lambda: True)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", str(columns))
     assert cli.main(["doctor", "--quiet"]) == 1
     lines = capsys.readouterr().out.splitlines()

@@ -34,7 +34,7 @@ from remote_inference.base.nodes.start import MODULES
 from remote_inference.learn.evaluation.document import Evaluation
 from remote_inference.robot.config import RobotConfig
 from remote_inference.server.manifest.manifest import Manifest
-from remote_inference.server.policies.hold import HoldConfig, HoldOptions
+from remote_inference.server.policies.hold import HoldConfig
 from remote_inference.server.policies.lerobot.checkpoint import LeRobotOptions
 from remote_inference.server.policies.onnx.file import OnnxOptions
 from remote_inference.server.policies.remote.gr00t import Gr00tOptions
@@ -55,7 +55,7 @@ DOCUMENTS: tuple[tuple[type[Document], set[str]], ...] = (
 PARAMETERS: tuple[type[Document], ...] = (RobotConfig, RecorderConfig)
 OPTIONS: Mapping[str, type[Document]] = {
     "gr00t": Gr00tOptions,
-    "hold": HoldOptions,
+    "hold": Document,
     "lerobot": LeRobotOptions,
     "onnx": OnnxOptions,
     "openpi": OpenpiOptions,
@@ -250,7 +250,7 @@ def _check_node(executable: str, arguments: list[str]) -> Problems:
 SHARED_ARGUMENTS = {  # of launch_actions.py
     "NAMESPACE": {"namespace"},
     "ENVIRONMENT": {"environment", "options"},
-    "contract_argument()": {"contract"},
+    "CONTRACT": {"contract"},
 }
 
 

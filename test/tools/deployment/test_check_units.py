@@ -56,6 +56,27 @@ def test_other_units_are_said_too(unit: str, found: tuple[float, float], said: s
 
 
 @pytest.mark.parametrize(
+    ("gripper", "found", "said"),
+    [
+        ("left_gripper.pos", (-0.3, 1.4), "that is a fraction, or percent of a range"),
+        ("left_gripper.pos", (-10.0, 40.0), "that is millimetres, or percent of a range"),
+        ("left_gripper.pos", (-0.03, 0.45), ""),  # of a wider one
+        ("lift", (-0.3, 1.4), ""),
+    ],
+)
+def test_a_gripper_s_fraction_against_limits_in_metres_is_said(
+    gripper: str, found: tuple[float, float], said: str
+):
+    document = contract_document()
+    document["rename"]["joints.elbow"] = gripper
+    document["actions"]["limits"]["elbow"] |= {"min": 0.0, "max": 0.04, "unit": "m"}
+    robot = parse_document(document, Contract, "test.contract.yaml")
+    problem = find_unit_problem(robot, make_spec(action_ranges={gripper: found}))
+    assert said in problem
+    assert bool(problem) == bool(said)
+
+
+@pytest.mark.parametrize(
     ("robot", "found"),
     [
         (contract(), (-2.5, 2.5)),  # of a robot with wider limits

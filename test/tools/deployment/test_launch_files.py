@@ -125,7 +125,8 @@ def log(monkeypatch: pytest.MonkeyPatch, no_zenoh_settings: None) -> Log:
             monkeypatch.setattr(sys.modules[parent], child, module, raising=False)
     monkeypatch.delitem(sys.modules, "remote_inference.tools.deployment.launch_actions", raising=False)
     monkeypatch.delenv("RMW_IMPLEMENTATION", raising=False)
-    monkeypatch.setattr(middleware, "get_package_prefix", lambda _: "/opt/ros")
+    installed = ["rmw_cyclonedds_cpp", zenoh_config.RMW]
+    monkeypatch.setattr(middleware, "installed_middlewares", lambda: installed)
     return made
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from remote_inference.tools.deployment import process_group
 from remote_inference.tools.deployment.bringup import Process
-from remote_inference.tools.deployment.process_group import ProcessError, ProcessGroup, run_until_interrupted
+from remote_inference.tools.deployment.process_group import ProcessError, ProcessGroup, run_in_foreground
 from support.waiting import process_state, wait_until
 
 DEADLINE_S = 30.0
@@ -32,10 +32,11 @@ def tell():
 WRAPPER = """
 import sys
 sys.path[:0] = [sys.argv[1], sys.argv[1] + "/../.."]
-from remote_inference.tools.deployment.process_group import run_until_interrupted
+from remote_inference.tools.deployment.process_group import run_in_foreground
 from test_process_group import Script
 suspended = sys.argv[3] == "True"
-sys.exit(run_until_interrupted([Script("script", "script", code=sys.argv[2], is_suspended=suspended)]))
+scripts = [Script("script", "script", code=sys.argv[2], is_suspended=suspended)]
+sys.exit(run_in_foreground(scripts, quiet=True))
 """
 
 
@@ -54,7 +55,7 @@ def script(code: str, *, name: str = "script", required: bool = True) -> Script:
 
 
 class Wrapper:
-    """`run_until_interrupted` in a process of its own, around one script that has called `tell`."""
+    """`run_in_foreground` in a process of its own, around one script that has called `tell`."""
 
     def __init__(self, folder: Path, code: str, *, is_suspended: bool) -> None:
         told = folder / "pid"
@@ -138,7 +139,7 @@ def test_one_that_is_not_required_makes_no_failure_of_an_orderly_end(tmp_path: P
     for required in (False, True):
         told.unlink(missing_ok=True)
         processes = [script(end), script(fail + SLEEP, name="recorder", required=required)]
-        assert run_until_interrupted(processes) == int(required)
+        assert run_in_foreground(processes, quiet=True) == int(required)
 
 
 @pytest.mark.parametrize("is_suspended", [True, False])
@@ -209,7 +210,8 @@ def test_the_end_of_a_log_is_shown_with_what_ended(tmp_path: Path) -> None:
 
 
 def test_the_exit_code_is_that_of_the_process_that_ended_first() -> None:
-    assert run_until_interrupted([script(SLEEP, name="long"), script("sys.exit(4)", name="short")]) == 4
+    scripts = [script(SLEEP, name="long"), script("sys.exit(4)", name="short")]
+    assert run_in_foreground(scripts, quiet=True) == 4
 
 
 def test_a_process_that_does_not_end_is_named_before_it_is_killed(

@@ -26,9 +26,10 @@ def arguments(request: pytest.FixtureRequest, tmp_path: Path) -> list[str | Path
 
 def run(arguments: list[str | Path], rmw: str | None, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a verb where Zenoh can be chosen: without it, as with the wheels, nothing is said."""
-    index = folder / "share" / "ament_index" / "resource_index" / "packages"
-    index.mkdir(parents=True)
-    (index / "rmw_zenoh_cpp").touch()
+    for resource in ("packages", "rmw_typesupport"):  # what each middleware registers
+        index = folder / "share" / "ament_index" / "resource_index" / resource
+        index.mkdir(parents=True)
+        (index / "rmw_zenoh_cpp").touch()
     environment = {name: value for name, value in os.environ.items() if name != "RMW_IMPLEMENTATION"}
     environment["AMENT_PREFIX_PATH"] = f"{environment.get('AMENT_PREFIX_PATH', sys.prefix)}:{folder}"
     return subprocess.run(

@@ -122,14 +122,14 @@ def test_every_process_of_a_robot_and_its_server_get_the_router(tmp_path: Path) 
 
 
 def test_another_middleware_than_zenoh_is_named_in_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(middleware, "get_package_prefix", lambda _: "/opt/ros")
+    installed = ["rmw_cyclonedds_cpp", zenoh_config.RMW]
+    monkeypatch.setattr(middleware, "installed_middlewares", lambda: installed)
     assert middleware.middleware_warnings(zenoh_config.RMW, "tls/host:7447") == []
     in_use, unused = middleware.middleware_warnings("rmw_cyclonedds_cpp", "tls/host:7447")
     assert "in use is rmw_cyclonedds_cpp, not rmw_zenoh_cpp" in in_use
     assert unused == "router:=tls/host:7447 has no effect with rmw_cyclonedds_cpp"
-    monkeypatch.setattr(middleware, "_is_installed", lambda _: True)
     assert "default of this ROS 2 distribution" in middleware.middleware_warnings("")[0]
-    monkeypatch.setattr(middleware, "_is_installed", lambda _: False)
+    installed.remove(zenoh_config.RMW)
     assert middleware.middleware_warnings("") == []  # there is no choice
 
 

@@ -371,7 +371,7 @@ def test_an_expired_authority_signs_nothing(folder: Path, capsys: pytest.Capture
 
 def test_a_key_of_another_authority_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]):
     other = ca.create_authority("fleet", NOW, A_DAY)
-    (folder / "authority" / ca.KEY_FILE).write_bytes(other.key_pem(None))
+    (folder / "authority" / ca.KEY_FILE).write_bytes(ca.key_pem(other.key, None))
     assert f"{ca.KEY_FILE}: found a key that does not match {ca.CERTIFICATE_FILE}" in refused(
         folder, "renew robot_1", capsys
     )
@@ -482,5 +482,5 @@ def rendered(folder: Path, name: str, file: str) -> dict[str, Any]:
 
 
 def write_authority(folder: Path, authority: ca.Authority, passphrase: bytes | None = None) -> None:
-    (folder / "authority" / ca.KEY_FILE).write_bytes(authority.key_pem(passphrase))
+    (folder / "authority" / ca.KEY_FILE).write_bytes(ca.key_pem(authority.key, passphrase))
     (folder / "authority" / ca.CERTIFICATE_FILE).write_bytes(authority.certificate_pem)

@@ -8,7 +8,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,11 @@ from remote_inference.bags.storage.bag import BagReader, OnProgress, no_progress
 from remote_inference.bags.storage.bag_records import BagError
 from remote_inference.bags.timeline.messages import (
     Newest,
-    RecordedChunk,
     RequestKey,
     TickOrder,
     TickTimes,
     find_offset,
+    from_message,
     name_of,
     remember,
     request_key,
@@ -68,16 +68,13 @@ class TickReader:
             in_namespace(namespace, source.topic): JointDrivers(needs_of(joints, source.topic))
             for source in joints
         }
-        self._cameras: Mapping[str, str] = (
-            {name: in_namespace(namespace, source.topic) for name, source in contract.images.items()}
-            if images
-            else {}
-        )
+        cameras = contract.images if images else {}
+        self._cameras = {name: in_namespace(namespace, source.topic) for name, source in cameras.items()}
         self._require_topics()
-        robot.recorded((*contract.state, *(contract.images.values() if images else ())))
+        robot.recorded((*contract.state, *cameras.values()))
         sensors = {topic for topic, _ in self._readers} | set(self._cameras.values())
         self._newest = {topic: Newest() for topic in (self._state, *sensors)}
-        self._chunks: OrderedDict[RequestKey, RecordedChunk] = OrderedDict()
+        self._served_ms: OrderedDict[RequestKey, tuple[float, float]] = OrderedDict()  # waited, inferred
         self._tasks: OrderedDict[RequestKey, str] = OrderedDict()  # of requests
         self._received: set[str] = set()  # topics of joints
         first = islice(bag.messages([self._executed]), _TICKS_OF_OFFSET)
@@ -137,8 +134,8 @@ class TickReader:
 
     def _add(self, topic: str, at_ns: int, message: Any) -> None:
         if topic == self._chunk:
-            chunk = RecordedChunk.of(at_ns, message)
-            remember(self._chunks, request_key(message), chunk, _REMEMBERED)
+            served_ms = message.queue_wait_ms, message.inference_ms
+            remember(self._served_ms, request_key(message), served_ms, _REMEMBERED)
         elif topic == self._observation:
             remember(self._tasks, request_key(message), message.task, _REMEMBERED)
         elif topic not in self._drivers:
@@ -162,29 +159,22 @@ class TickReader:
             )
         t_ns = self._times.at(received_ns, message)
         state = self._newest[self._state].at(t_ns)
-        answer = self._chunks.get(request_key(message))
-        return ControlTick(
+        queue_wait_ms, inference_ms = self._served_ms.get(request_key(message), (math.nan, math.nan))
+        return from_message(
+            ControlTick,
+            message,
             t_ns=t_ns,
-            tick=int(message.tick),
-            episode_id=int(message.episode_id),
             # The policy was asked for this task; the node's state is published twice a second only.
             task=self._tasks.get(request_key(message)) or (state.task if state else ""),
             client_state=name_of(State, state.state) if state else "",
             paused=bool(state.paused) if state else None,
-            source=int(message.source),
             action=np.array(message.action, np.float64) if len(message.action) else None,
             state=self._read_state(t_ns),
             images={name: self._newest[topic].at(t_ns) for name, topic in self._cameras.items()},
             interventions=tuple(message.interventions),
-            session_id=message.session_id,
-            seq_id=int(message.seq_id),
-            step_index=int(message.step_index),
-            row_fraction=float(message.row_fraction),
-            age_s=float(message.action_age_s),
-            queue_wait_ms=answer.queue_wait_ms if answer else math.nan,
-            inference_ms=answer.inference_ms if answer else math.nan,
-            policy_version=message.policy_version,
-            shadow=bool(message.shadow),
+            age_s=message.action_age_s,
+            queue_wait_ms=queue_wait_ms,
+            inference_ms=inference_ms,
         )
 
     def _read_state(self, t_ns: int) -> FloatArray | None:
@@ -293,19 +283,12 @@ def _episodes(ticks: Iterator[ControlTick]) -> Iterator[tuple[int, Iterator[Cont
 
     A restarted node counts ticks and episodes from zero.
     """
-    ahead = next(ticks, None)
-    number = 0
+    place, before = -1, (-1, -1)
 
-    def episode() -> Iterator[ControlTick]:
-        nonlocal ahead
-        assert ahead is not None
-        while True:
-            tick = ahead
-            ahead = next(ticks, None)
-            yield tick
-            if ahead is None or ahead.episode_id != tick.episode_id or ahead.tick <= tick.tick:
-                return
+    def place_of(tick: ControlTick) -> int:
+        nonlocal place, before
+        place += tick.episode_id != before[0] or tick.tick <= before[1]
+        before = tick.episode_id, tick.tick
+        return place
 
-    while ahead is not None:
-        yield number, episode()
-        number += 1
+    return groupby(ticks, place_of)

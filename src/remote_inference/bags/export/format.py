@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, ClassVar
-
-from typing_extensions import Self
 
 from remote_inference.bags.timeline.robot_bag import FloatArray
 from remote_inference.base.contract.contract import Contract
@@ -97,7 +96,7 @@ class Written:
         return asdict(self)
 
 
-class Format(ABC):
+class Format(AbstractContextManager["Format"]):
     """Writes episodes of control ticks; leaving the context completes the files, but not after an error."""
 
     needs_images: ClassVar[bool] = False  # the ticks carry the cameras' messages
@@ -121,9 +120,6 @@ class Format(ABC):
     @abstractmethod
     def close(self) -> None:
         """Complete the files."""
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if error is None:

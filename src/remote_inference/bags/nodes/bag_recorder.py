@@ -95,21 +95,6 @@ class Entry:
     size: int = 0  # [bytes] while it waits
 
 
-def message_entry(topic: BagTopic, stamp_ns: int, publish_ns: int, sequence: int, cdr: bytes) -> Entry:
-    """Return the entry of a message. stamp_ns: reception. sequence: 0 where the middleware gives none."""
-
-    def write(bag: BagWriter) -> None:
-        if topic.name not in bag:
-            bag.add_topic(topic)
-        bag.write(topic.name, stamp_ns, cdr, publish_ns=publish_ns, sequence=sequence)
-
-    return Entry(write, topic.name, len(cdr))
-
-
-def record_entry(name: str, values: dict[str, str], kept_for: str | None = None) -> Entry:
-    return Entry(lambda bag: bag.add_record(name, values, kept_for=kept_for))
-
-
 POLL_S = 0.5  # how often losses are written
 SEARCH_S = 0.1  # how often the graph is searched for topics that are not subscribed to yet
 DISCOVERY_S = 5.0  # for the publishers of a topic that is named with its type: DDS may take three seconds
@@ -171,15 +156,23 @@ class BagRecorder(RobotNode):
 
     def _queue_message(self, name: str, msgtype: str, cdr: bytes, info: dict[str, Any]) -> None:
         stamp_ns = self._clock_of_bag.now_ns()
+        # 0 where the middleware gives none.
         sequence = (info.get("publication_sequence_number") or 0) % records.SEQUENCES
         publish_ns = max(info.get("source_timestamp") or stamp_ns, 0)
+        topic = self._describe(name, msgtype)
+
+        def write(bag: BagWriter) -> None:
+            if name not in bag:
+                bag.add_topic(topic)
+            bag.write(name, stamp_ns, cdr, publish_ns=publish_ns, sequence=sequence)
+
         self._losses.add(name, sequence)
-        self._writer.put(message_entry(self._describe(name, msgtype), stamp_ns, publish_ns, sequence, cdr))
+        self._writer.put(Entry(write, name, len(cdr)))
         self._robot.read_status(name, msgtype, cdr)
         self.received += 1
 
-    def _add_record(self, name: str, values: dict[str, str], kept_for: str) -> bool:
-        return self._writer.put(record_entry(name, values, kept_for))
+    def _add_record(self, name: str, values: dict[str, str], kept_for: str | None = None) -> bool:
+        return self._writer.put(Entry(lambda bag: bag.add_record(name, values, kept_for=kept_for)))
 
     def _describe(self, name: str, msgtype: str) -> BagTopic:
         """Return the topic for the bag, with the QoS on offer when its first message came."""
@@ -200,7 +193,7 @@ class BagRecorder(RobotNode):
                 f"the wall clock jumped by {jump['jump_s']} s; the bag's time goes on steadily"
             )
             self._jumps.append(jump)
-        while self._jumps and self._writer.put(record_entry(records.CLOCK, self._jumps[0])):
+        while self._jumps and self._add_record(records.CLOCK, self._jumps[0]):
             self._jumps.popleft()
         now_ns = self._clock_of_bag.now_ns()
         self._writer.put(Entry(lambda bag: bag.tick(now_ns)))  # ends a chunk when no message comes
@@ -214,7 +207,7 @@ class BagRecorder(RobotNode):
             self.get_logger().warning(line)
         if losses != self._reported_losses:
             values = {cause: json.dumps(found) for cause, found in losses.items()}
-            if self._writer.put(record_entry(records.LOSSES, values, "")):
+            if self._add_record(records.LOSSES, values, ""):
                 self._reported_losses = losses
 
     def _lost(self) -> dict[str, Any]:

@@ -94,11 +94,8 @@ class RecorderConfig(NodeParameters):
             )
         if 0 < self.max_bytes < MIN_BYTES:
             raise ValueError(f"max_bytes: found {self.max_bytes}, expected 0 or at least {MIN_BYTES}")
-        if self.when_full == "drop_oldest":
-            self._check_dropping()
-        return self
-
-    def _check_dropping(self) -> None:
+        if self.when_full != "drop_oldest":
+            return self
         if not (self.max_bytes or self.min_free_bytes):
             raise ValueError("when_full: found drop_oldest, expected max_bytes or min_free_bytes with it")
         if not self.max_split_bytes:
@@ -110,6 +107,7 @@ class RecorderConfig(NodeParameters):
                 f"max_bytes: found {self.max_bytes}, expected at least twice max_split_bytes, "
                 f"{2 * self.max_split_bytes}, to drop the oldest file"
             )
+        return self
 
     def limits(self) -> BagLimits:
         return BagLimits(**{name: getattr(self, name) for name in BagLimits.__dataclass_fields__})

@@ -25,24 +25,20 @@ from remote_inference.bags.provenance.motion import (
     find_corrections,
     find_reasons,
 )
-from remote_inference.bags.provenance.run_reader import Run, RunReader, read_command
+from remote_inference.bags.provenance.run_reader import WATCHDOG, Run, RunReader, read_command
 from remote_inference.bags.storage.bag import BagReader, OnProgress, no_progress
 from remote_inference.bags.storage.bag_records import BagError
-from remote_inference.bags.timeline.messages import LATE_NS, RecordedChunk, RequestKey
+from remote_inference.bags.timeline.messages import LATE_NS, RecordedChunk, RequestKey, from_message
 from remote_inference.bags.timeline.robot_bag import RobotBag, open_robot
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.errors import UserError
-
-
-class RequestLogError(UserError):
-    """The request log cannot be read; names the file."""
 
 
 def find_lines(path: Path, wanted: Collection[RequestKey]) -> dict[RequestKey, dict[str, Any]]:
     """Return the lines by request, of the file and of the rotated ones beside it, newest file first.
 
     What is no line of a request log is passed over: a server that was killed leaves half a line. Raises
-    RequestLogError when the file cannot be read.
+    UserError when the file cannot be read; names it.
     """
     found: dict[RequestKey, dict[str, Any]] = {}
     for file in (path, *sorted(path.parent.glob(f"{path.name}.[1-9]"))):
@@ -51,7 +47,7 @@ def find_lines(path: Path, wanted: Collection[RequestKey]) -> dict[RequestKey, d
                 for line in lines:
                     _take(line, wanted, found)
         except OSError as error:
-            raise RequestLogError(f"--request-log: {file}: {error.strerror}") from error
+            raise UserError(f"--request-log: {file}: {error.strerror}") from error
         if len(found) == len(wanted):
             break
     return found
@@ -72,18 +68,17 @@ EPOCH_FROM_S = 1e8  # numbers from here on are seconds since 1970: no recording 
 EXPECTED = "seconds of the run, seconds since 1970, or a time as 2026-11-22T15:04:29.5Z"
 
 
-class MomentError(UserError):
-    """A text is no instant; the message says what was found and expected."""
-
-
 def parse_moment(text: str, start_ns: int, option: str) -> int:
-    """Return the instant [ns] since 1970 that a text names. start_ns: of the run. Raises MomentError."""
+    """Return the instant [ns] since 1970 that a text names. start_ns: of the run.
+
+    Raises UserError for a text that is no instant; it says what was found and expected.
+    """
     try:
         seconds = float(text)
     except ValueError:
         return _parse_date(text, option)
     if not math.isfinite(seconds) or seconds < 0 or seconds > 1e11:
-        raise MomentError(f"{option}: found {text}, expected {EXPECTED}")
+        raise UserError(f"{option}: found {text}, expected {EXPECTED}")
     if seconds < EPOCH_FROM_S:
         return start_ns + round(seconds * 1e9)
     return int(Decimal(text) * 10**9)  # a float of this size is exact to a fifth of a microsecond only
@@ -96,9 +91,9 @@ def _parse_date(text: str, option: str) -> int:
     try:
         moment = datetime.fromisoformat(tidy)
     except ValueError:
-        raise MomentError(f"{option}: found {text!r}, expected {EXPECTED}") from None
+        raise UserError(f"{option}: found {text!r}, expected {EXPECTED}") from None
     if moment.tzinfo is None:
-        raise MomentError(f"{option}: found {text!r} without a time zone, expected one, as in {text}Z")
+        raise UserError(f"{option}: found {text!r} without a time zone, expected one, as in {text}Z")
     since = moment - datetime(1970, 1, 1, tzinfo=timezone.utc)
     return (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000
 
@@ -129,7 +124,7 @@ def find_command(
     Raises BagError when there is none, or several of the number: a restarted node counts from zero.
     """
     bag, executed = robot.bag, robot.topic("executed")
-    topics = [executed, *reader.state_topics]
+    topics = [executed, *robot.topics("state", WATCHDOG)]
     end_ns = at_ns + LATE_NS if tick is None else None
     found: list[FoundCommand] = []
     newest: Command | None = None
@@ -206,35 +201,31 @@ def explain_motion(
     rotated files stand beside it.
 
     Raises BagError when the bag cannot be read or has no such tick, DocumentError for a damaged recorded
-    contract, MomentError for what is no instant of the bag.
+    contract, UserError for what is no instant of the bag and for a request log that cannot be read.
     """
     with open_robot(path, namespace, contract) as robot:
         bag = robot.bag
         at_ns = parse_moment(at, bag.start_ns, "--at") if tick is None else 0
         reader = RunReader(robot)
         found = find_command(robot, reader, tick, at_ns, on_progress)
+        command = found.command
         if at_ns > bag.end_ns:
             late_s, end_s = bag.seconds(at_ns), bag.seconds(bag.end_ns)
-            raise MomentError(f"{path}: --at: found {late_s:.3f} s, expected {end_s:.3f} s at most, its end")
-        _read_around(bag, reader, found)
-        silent_s = bag.seconds(at_ns) - found.command.t_s if tick is None else 0.0
+            raise UserError(f"{path}: --at: found {late_s:.3f} s, expected {end_s:.3f} s at most, its end")
+        age_ns = round((command.age_ms or 0.0) * 1e6)
+        begin_ns = bag.start_ns + round(command.t_s * 1e9) - age_ns - BEFORE_NS
+        end_ns = command.received_ns + (1 if found.damage else AFTER_NS)
+        reader.read(("executed", "observation", "chunk", "decisions"), (begin_ns, end_ns))
+        reader.read_policies([command])
+        silent_s = bag.seconds(at_ns) - command.t_s if tick is None else 0.0
         motion = _make_motion(robot, found, reader.run, request_log)
         if silent_s <= FAR_S:
             return motion
-        at_s = motion.command.t_s + silent_s
+        at_s = command.t_s + silent_s
         standing, watchdog = find_at(reader.run.standings, at_s), find_at(reader.run.watchdog, at_s)
         silence = f"no control tick for {silent_s:.1f} s before the instant: this is the last one before it"
         reasons = (silence, *find_reasons(None, standing, watchdog))
         return replace(motion, reasons=reasons, standing=standing, watchdog=watchdog)
-
-
-def _read_around(bag: BagReader, reader: RunReader, found: FoundCommand) -> None:
-    command = found.command
-    age_ns = round((command.age_ms or 0.0) * 1e6)
-    begin_ns = bag.start_ns + round(command.t_s * 1e9) - age_ns - BEFORE_NS
-    end_ns = command.received_ns + 1 if found.damage else command.received_ns + AFTER_NS
-    reader.read(("executed", "observation", "chunk", "decisions"), (begin_ns, end_ns))
-    reader.read_policies([command])
 
 
 def _make_motion(robot: RobotBag, found: FoundCommand, run: Run, request_log: Path | None) -> Motion:
@@ -365,12 +356,5 @@ def _find_sensing(run: Run, request: Request, contract: Contract | None, measure
 def summarise_chunk(answer: RecordedChunk | None, start_ns: int) -> ChunkSummary | None:
     if answer is None:
         return None
-    return ChunkSummary(
-        received_s=(answer.received_ns - start_ns) * 1e-9,
-        status=answer.status,
-        message=answer.message,
-        horizon=len(answer.actions),
-        superseded=answer.superseded,
-        server_load=answer.server_load,
-        policy_version=answer.policy_version,
-    )
+    received_s = (answer.received_ns - start_ns) * 1e-9
+    return from_message(ChunkSummary, answer, received_s=received_s, horizon=len(answer.actions))

@@ -26,15 +26,17 @@ from remote_inference.bags.provenance.motion import (
     WatchdogChange,
     find_at,
 )
-from remote_inference.bags.storage.bag import OnProgress, Window, no_progress
+from remote_inference.bags.storage.bag import OnProgress, no_progress
+from remote_inference.bags.storage.bag_file import Window
 from remote_inference.bags.storage.bag_records import POLICY, BagError
 from remote_inference.bags.timeline.messages import (
+    Newest,
     RecordedChunk,
     RequestKey,
+    from_message,
     name_of,
     remember,
     request_key,
-    stamp_of,
     stamped_ns,
 )
 from remote_inference.bags.timeline.robot_bag import RobotBag
@@ -43,6 +45,7 @@ from remote_inference.base.policy import fingerprint_of
 from remote_inference.base.wire.arrays import WireError
 from remote_inference.base.wire.images.encodings import IMAGE_ENCODINGS
 from remote_inference.base.wire.images.images import ImageError
+from remote_inference.base.wire.sensors.content_time import stamp_ns
 from remote_inference.robot.command import CommandSource
 from remote_inference.robot.decisions import DecisionDecoder
 from remote_inference.robot.journal import Entry, time_of
@@ -160,44 +163,50 @@ class Run:
 
 
 def read_command(received_ns: int, message: Any, start_ns: int) -> Command:
-    source = int(message.source)
-    age_s = float(message.action_age_s)
-    return Command(
-        tick=int(message.tick),
+    return from_message(
+        Command,
+        message,
         t_s=(stamped_ns(received_ns, message) - start_ns) * 1e-9,
         received_ns=received_ns,
-        source=name_of(CommandSource, source),
+        source=name_of(CommandSource, message.source),
         action=tuple(map(float, message.action)),
-        shadow=bool(message.shadow),
-        episode_id=int(message.episode_id),
         interventions=tuple(message.interventions),
-        session_id=message.session_id if source == CommandSource.CHUNK else "",
-        seq_id=int(message.seq_id),
-        row=int(message.step_index),
-        age_ms=age_s * 1e3 if math.isfinite(age_s) else None,
-        policy_version=message.policy_version,
-        row_fraction=float(message.row_fraction),
+        session_id=message.session_id if message.source == CommandSource.CHUNK else "",
+        row=message.step_index,
+        age_ms=message.action_age_s * 1e3 if math.isfinite(message.action_age_s) else None,
     )
 
 
 class RunReader:
     """Reads a robot's part of a bag."""
 
-    def __init__(self, robot: RobotBag) -> None:
-        self._bag = robot.bag
-        self._topics = {robot.topic(kind): kind for kind in (*TOPICS, WATCHDOG)}
+    def __init__(
+        self,
+        robot: RobotBag,
+        on_command: OnCommand = lambda _: None,
+        on_pictures: OnPictures = lambda *_: None,
+    ) -> None:
+        self._robot, self._bag = robot, robot.bag
+        self._on_command, self._on_pictures = on_command, on_pictures
+        adders: Mapping[str, Callable[[int, Any], None]] = {
+            "executed": self._add_executed,
+            "observation": self._add_observation,
+            "chunk": self._add_chunk,
+            "state": self._add_state,
+            "decisions": lambda _, message: self.run.times.add(message),
+            WATCHDOG: self._add_watchdog,
+        }
+        self._add = {robot.topic(kind): add for kind, add in adders.items()}
         contract = robot.contract
         cameras = contract.images if contract else {}
         # As a request has them: encoded images, then raw ones.
         self._cameras = tuple(sorted(cameras, key=lambda name: cameras[name].travels_as == RAW))
         self._state_units = contract.state_units if contract else None
-        # Topics in the bag with the states of the node and the watchdog.
-        self.state_topics = robot.topics("state", WATCHDOG)
         self.run = Run(
             missing=[
-                f"{topic} is not in the bag: {TOPICS[kind]}"
-                for topic, kind in self._topics.items()
-                if topic not in self._bag.topics and kind != WATCHDOG
+                f"{robot.topic(kind)} is not in the bag: {unknown}"
+                for kind, unknown in TOPICS.items()
+                if not robot.topics(kind)
             ]
         )
 
@@ -205,51 +214,26 @@ class RunReader:
         self,
         kinds: Sequence[str] = (*TOPICS, WATCHDOG),
         window: Window = (None, None),
-        *,
-        on_command: OnCommand = lambda _: None,
-        on_pictures: OnPictures = lambda *_: None,
-        on_other: Callable[[str, int, bytes], None] = lambda *_: None,
-        others: Sequence[str] = (),
+        others: Mapping[str, Newest] = {},
         on_progress: OnProgress = no_progress,
     ) -> None:
-        """Add the messages of some kinds. on_other: is called with the undecoded messages of other topics.
+        """Add the messages of some kinds. others: by topic, get reception [ns] and bytes of each message.
 
         Damage of the bag ends the reading, and is among what is missing.
         """
-        wanted = [t for t, kind in self._topics.items() if kind in kinds and t in self._bag.topics]
-        if not wanted:
+        if not (wanted := self._robot.topics(*kinds)):
             return
         try:
             for topic, received_ns, cdr in self._bag.raw_messages([*wanted, *others], window, on_progress):
-                if topic in self._topics:
-                    message = self._bag.decode(topic, received_ns, cdr)
-                    self.add(topic, received_ns, message, on_command, on_pictures)
+                if topic in self._add:
+                    self.add(topic, received_ns, self._bag.decode(topic, received_ns, cdr))
                 else:
-                    on_other(topic, received_ns, cdr)
+                    others[topic].add(received_ns, (received_ns, cdr))
         except BagError as error:
             self.run.damage.append(describe_damage(error))
 
-    def add(
-        self,
-        topic: str,
-        received_ns: int,
-        message: Any,
-        on_command: OnCommand = lambda _: None,
-        on_pictures: OnPictures = lambda *_: None,
-    ) -> None:
-        match self._topics[topic]:
-            case "executed":
-                self._add_executed(received_ns, message, on_command)
-            case "observation":
-                self._add_observation(received_ns, message, on_pictures)
-            case "chunk":
-                self.run.answers.setdefault(request_key(message), RecordedChunk.of(received_ns, message))
-            case "decisions":
-                self.run.times.add(message)
-            case "state":
-                self._add_state(received_ns, message)
-            case _:
-                self._add_watchdog(received_ns, message)
+    def add(self, topic: str, received_ns: int, message: Any) -> None:
+        self._add[topic](received_ns, message)
 
     def read_policies(self, commands: Iterable[Command]) -> None:
         """Add the recorder's records of policies, or else those of some commands by the servers' status."""
@@ -283,67 +267,54 @@ class RunReader:
                 if not unknown:
                     return
 
-    def _add_executed(self, received_ns: int, message: Any, on_command: OnCommand) -> None:
+    def _add_executed(self, received_ns: int, message: Any) -> None:
         command = read_command(received_ns, message, self._bag.start_ns)
         self.run.joint_names = self.run.joint_names or tuple(message.joint_names)
         if command.request is not None:
             rows = self.run.rows.setdefault(command.request, [])
             if not (rows and command.row_fraction):
                 rows.append(command.row)
-        on_command(command)
+        self._on_command(command)
 
-    def _add_observation(self, received_ns: int, message: Any, on_pictures: OnPictures) -> None:
+    def _add_observation(self, received_ns: int, message: Any) -> None:
         pictures = [*message.images, *message.raw_images]
         named = self._cameras if len(self._cameras) == len(pictures) else ()
         images = tuple(
             describe_image(picture, named[place] if named else picture.header.frame_id or f"camera {place}")
             for place, picture in enumerate(pictures)
         )
-        request = Request(
-            session_id=message.session_id,
-            session_epoch=int(message.session_epoch),
-            seq_id=int(message.seq_id),
-            episode_id=int(message.episode_id),
-            episode_start=bool(message.episode_start),
-            task=message.task,
+        state = np.asarray(message.state, np.float64)
+        if self._state_units is not None and len(state) == self._state_units.policy_dim:
+            state = self._state_units.to_robot(state)  # in the robot's units, as everything else
+        request = from_message(
+            Request,
+            message,
             sent_s=self._bag.seconds(stamped_ns(received_ns, message)),
             received_ns=received_ns,
-            mono_ns=int(message.client_mono_ns),
-            delay_steps=int(message.inference_delay_steps),
-            prefix_rows=int(message.prefix_length),
-            history_steps=int(message.history_steps),
-            state=self._state_of(message),
+            mono_ns=message.client_mono_ns,
+            delay_steps=message.inference_delay_steps,
+            prefix_rows=message.prefix_length,
+            state=tuple(state.tolist()),
             images=images,
-            capture_skew_ms=float(message.capture_skew_s) * 1e3,
+            capture_skew_ms=message.capture_skew_s * 1e3,
         )
         self.run.requests[request_key(message)] = request
         self.run.times.add_request(request.mono_ns, of_ticks=request.history_steps > 0)
-        on_pictures(request, pictures)
+        self._on_pictures(request, pictures)
 
-    def _state_of(self, message: Any) -> tuple[float, ...]:
-        """Return the state of a request; with a contract in the robot's units, as everything else."""
-        state = np.asarray(message.state, np.float64)
-        if self._state_units is not None and len(state) == self._state_units.policy_dim:
-            state = self._state_units.to_robot(state)
-        return tuple(state.tolist())
+    def _add_chunk(self, received_ns: int, message: Any) -> None:
+        self.run.answers.setdefault(request_key(message), RecordedChunk.of(received_ns, message))
 
     def _add_state(self, received_ns: int, message: Any) -> None:
         t_s = self._bag.seconds(stamped_ns(received_ns, message))
         before = self.run.standings[-1].paused_s if self.run.standings else None
-        standing = RobotStatus(
+        standing = from_message(
+            RobotStatus,
+            message,
             t_s=t_s,
             state=name_of(State, message.state),
-            cause=message.cause,
-            paused=bool(message.paused),
             paused_s=(t_s if before is None else before) if message.paused else None,
-            pause_cause=message.pause_cause,
-            stop=message.stop,
-            taken_over=bool(message.taken_over),
-            server=message.server,
-            task=message.task,
-            episode_id=int(message.episode_id),
             stale_sources=tuple(message.stale_sources),
-            injected_fault=message.injected_fault,
         )
         _append_change(self.run.standings, standing)
 
@@ -382,4 +353,4 @@ def describe_image(picture: Any, camera: str) -> ImageFacts:
         except ImageError:
             width = height = 0
     digest = hashlib.sha256(picture.data).hexdigest()
-    return ImageFacts(camera, encoding, width, height, len(picture.data), digest, stamp_of(picture) or None)
+    return ImageFacts(camera, encoding, width, height, len(picture.data), digest, stamp_ns(picture) or None)

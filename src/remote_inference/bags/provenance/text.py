@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 
-from remote_inference.bags.provenance.motion import Correction, Motion, Request, since_text
+from remote_inference.bags.provenance.motion import Motion, Request, since_text
 
 WIDTH = 80
 _LABEL = 11
@@ -17,23 +17,19 @@ _BAR = 28  # characters of the longest part of the latency
 
 
 def motion_lines(motion: Motion) -> list[str]:
-    parts = (
-        ("", [f"{motion.bag}, {motion.namespace}"]),
-        ("tick", [_tick(motion)]),
-        ("command", _command(motion)),
-        ("why", _why(motion)),
-        ("guard", _guard(motion)),
-        ("chunk", _chunk(motion)),
-        ("latency", _latency(motion)),
-        ("request", _request(motion.request)),
-        ("images", _images(motion.request)),
-        ("sensors", _sensors(motion)),
-        ("server log", _log(motion)),
-        ("policy", _policy(motion)),
-        ("state", _state(motion)),
-        ("missing", list(motion.missing)),
-    )
-    return [line for label, texts in parts for line in _labelled(label, texts)]
+    parts = {
+        "": [f"{motion.bag}, {motion.namespace}"],
+        "tick": [_tick(motion)],
+        "command": _command(motion),
+        "why": _why(motion),
+    }
+    if motion.command.request:
+        parts |= {"guard": _guard(motion), "chunk": _chunk(motion), "latency": _latency(motion)}
+        if motion.request:
+            parts |= {"request": _request(motion.request), "images": _images(motion.request)}
+        parts |= {"sensors": _sensors(motion), "server log": _log(motion), "policy": _policy(motion)}
+    parts |= {"state": _state(motion), "missing": list(motion.missing)}
+    return [line for label, texts in parts.items() for line in _labelled(label, texts)]
 
 
 def _labelled(label: str, texts: Sequence[str]) -> Iterator[str]:
@@ -75,23 +71,16 @@ def _why(motion: Motion) -> list[str]:
 
 
 def _guard(motion: Motion) -> list[str]:
-    if not motion.command.request:
-        return []
     rules = ", ".join(motion.command.interventions)
     if not rules and not motion.corrections:
         return ["changed nothing"]
-    return [rules or "no rule is named", *map(_correction, motion.corrections)]
-
-
-def _correction(one: Correction) -> str:
-    rule = f" ({one.rule})" if one.rule else ""
-    return f"{one.joint}: {one.before:+.4f} -> {one.after:+.4f}{rule}"
+    named = [(one, f" ({one.rule})" if one.rule else "") for one in motion.corrections]
+    changes = [f"{one.joint}: {one.before:+.4f} -> {one.after:+.4f}{rule}" for one, rule in named]
+    return [rules or "no rule is named", *changes]
 
 
 def _chunk(motion: Motion) -> list[str]:
     command, rows, answer = motion.command, motion.rows, motion.answer
-    if command.request is None:
-        return []
     lines = [f"action {command.row} of the answer to request {command.seq_id}"]
     if answer is not None:
         status = "" if answer.status == "OK" else f", status {answer.status}: {answer.message}"
@@ -133,25 +122,21 @@ def _latency(motion: Motion) -> list[str]:
     return lines
 
 
-def _request(request: Request | None) -> list[str]:
-    if request is None:
-        return []
+def _request(request: Request) -> list[str]:
     start = ", first of the episode" if request.episode_start else ""
     lines = [
         f"{request.seq_id} of session {request.session_id} (epoch {request.session_epoch}), sent at "
         f"{request.sent_s:.3f} s, episode {request.episode_id}{start}",
         f"task {request.task!r}, delay hint {request.delay_steps} ticks, "
         + (f"{request.prefix_rows} actions to continue" if request.prefix_rows else "no actions to continue"),
+        f"its sensors are {request.capture_skew_ms:.1f} ms apart",
     ]
-    lines.append(f"its sensors are {request.capture_skew_ms:.1f} ms apart")
     if request.state:
         lines.append("state " + ", ".join(f"{value:+.4f}" for value in request.state))
     return lines
 
 
-def _images(request: Request | None) -> list[str]:
-    if request is None:
-        return []
+def _images(request: Request) -> list[str]:
     lines = []
     for image in request.images:
         stamp = f", stamped {_camera_time(image.stamp_ns)} by its camera" if image.stamp_ns else ""
@@ -180,14 +165,10 @@ def _log(motion: Motion) -> list[str]:
     command, line = motion.command, motion.log_line
     if line is not None:
         return [", ".join(f"{name} {value}" for name, value in line.items())]
-    if command.request is None:
-        return []
     return [f"the line with session_id {command.session_id} and seq_id {command.seq_id}"]
 
 
 def _policy(motion: Motion) -> list[str]:
-    if not motion.command.request:
-        return []
     policy, version = motion.policy, motion.command.policy_version
     if policy is None:
         return [f"weights {version}"]

@@ -115,13 +115,14 @@ def draw_run(
 
 
 def _draw_latency(axes: Axes, timeline: Timeline, handles: list[Handle]) -> None:
-    cycles, requests = timeline.cycles, timeline.requests
-    order = np.argsort(cycles.t_s)
-    t_s = cycles.t_s[order]
+    requests = timeline.requests
+    t_s = requests.t_s[requests.answered]
+    order = np.argsort(t_s)
+    t_s = t_s[order]
     parts = (
-        ("inference", GREEN, cycles.inference_ms[order]),
-        ("queue", ORANGE, cycles.queue_wait_ms[order]),
-        ("network and nodes", SKY, cycles.network_ms[order]),
+        ("inference", GREEN, requests.inference_ms[order]),
+        ("queue", ORANGE, requests.queue_wait_ms[order]),
+        ("network and nodes", SKY, requests.network_ms[order]),
     )
     text = "Request cycle latency"
     style(axes, "ms")

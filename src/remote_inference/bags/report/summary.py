@@ -56,7 +56,7 @@ def summarise(timeline: Timeline) -> dict[str, Any]:
         "duration_s": timeline.duration_s,
         "requests": len(timeline.requests.t_s),
         "requests_unanswered": int((~timeline.requests.answered).sum()),
-        "latency_ms": _statistics(timeline.cycles.latency_ms, p50=50, p95=95, p99=99),
+        "latency_ms": _statistics(timeline.requests.latency_ms, p50=50, p95=95, p99=99),
         "actions": {name_of(CommandSource, source).lower(): sources[source] for source in sorted(known)},
         "age_s": _statistics(executed.age_s[np.isfinite(executed.age_s)], median=50, p95=95, max=100),
         "states": [{"state": name, "seconds": seconds} for name, seconds in state_s.items()],
@@ -72,7 +72,7 @@ def summarise(timeline: Timeline) -> dict[str, Any]:
             for clamp in timeline.clamps
         },
         "chunks": {
-            "received": timeline.chunks,
+            "received": timeline.requests.chunks,
             "executed": len({executed.request[tick] for tick in chunked}),
             **{name: states.counters[f"chunks_{name}"] for name in ("merged", "dropped", "rejected")},
         },

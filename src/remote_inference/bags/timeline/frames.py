@@ -47,7 +47,14 @@ def draw_film_strip(
     cameras = sorted({f.camera for f in shown})[:2]
     rows = [[f for f in shown if f.camera == camera] for camera in cameras]
     moments = np.linspace(rows[0][0].t_s, rows[0][-1].t_s, count)
-    _compose([_nearest(row, moments) for row in rows]).save(path)
+    strips = [_strip(_nearest(row, moments)) for row in rows]
+    size = max(strip.width for strip in strips), sum(strip.height + _GAP for strip in strips) - _GAP
+    sheet = Image.new("RGB", size, "white")
+    y = 0
+    for strip in strips:
+        sheet.paste(strip, (0, y))
+        y += strip.height + _GAP
+    sheet.save(path)
 
 
 def _nearest(frames: Sequence[Frame], moments: np.ndarray) -> list[Frame]:
@@ -56,30 +63,13 @@ def _nearest(frames: Sequence[Frame], moments: np.ndarray) -> list[Frame]:
     return [frames[int(np.argmin(np.abs(t_s - moment)))] for moment in moments]
 
 
-def _compose(rows: list[list[Frame]]) -> Image.Image:
-    strips = [_strip(row) for row in rows]
-    sheet = Image.new(
-        "RGB",
-        (max(s.width for s in strips), sum(s.height for s in strips) + _GAP * (len(strips) - 1)),
-        "white",
-    )
-    y = 0
-    for strip in strips:
-        sheet.paste(strip, (0, y))
-        y += strip.height + _GAP
-    return sheet
-
-
 def _strip(frames: list[Frame]) -> Image.Image:
     """Return one row: the frames side by side with captions, between the perforations of a film."""
     pictures = [_picture(frame) for frame in frames]
     height = max(p.height for p in pictures)
     font = ImageFont.load_default(13)
-    strip = Image.new(
-        "RGB",
-        (len(frames) * (_FRAME_WIDTH + _GAP) + _GAP, height + _CAPTION + 2 * _PERFORATION),
-        _FILM,
-    )
+    size = len(frames) * (_FRAME_WIDTH + _GAP) + _GAP, height + _CAPTION + 2 * _PERFORATION
+    strip = Image.new("RGB", size, _FILM)
     draw = ImageDraw.Draw(strip)
     for x in range(6, strip.width - 10, 20):
         for y in (5, strip.height - 13):

@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -16,10 +16,13 @@ from remote_inference.bags.storage.bag_records import JUMP_NS
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.exchange import ChunkStatus, no_rows
 from remote_inference.base.policy import Float32Array
+from remote_inference.base.wire.sensors.content_time import stamp_ns
 from remote_inference.robot.command import Float64Array
 from remote_inference.robot.pose_geometry import Poses
 
 LATE_NS = 2_000_000_000  # a tick is published, and recorded, at most so much later than it was commanded
+
+Record = TypeVar("Record")
 
 
 class Newest:
@@ -49,6 +52,12 @@ def remember(kept: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> No
         kept.popitem(last=False)
 
 
+def from_message(kind: Callable[..., Record], message: Any, **others: Any) -> Record:
+    """Return a dataclass of a kind, with what a message has under the names of its fields, but for others."""
+    names = [one.name for one in fields(cast("Any", kind)) if one.name not in others]
+    return kind(**{name: getattr(message, name) for name in names}, **others)
+
+
 def name_of(kind: type[IntEnum], number: int) -> str:
     """Return a member's name; the number when there is none, as of a fallback's own source."""
     try:
@@ -64,14 +73,8 @@ RequestKey = tuple[str, int]  # session_id and seq_id
 
 def stamped_ns(received_ns: int, message: Any) -> int:
     """Return when a message was stamped [ns]; its reception, when the stamp is of another clock."""
-    stamp_ns = stamp_of(message)
-    return received_ns if abs(received_ns - stamp_ns) > CLOCKS_AGREE_NS else stamp_ns
-
-
-def stamp_of(message: Any) -> int:
-    """Return when a message was stamped [ns], by whatever clock."""
-    stamp = message.header.stamp
-    return int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
+    sent_ns = stamp_ns(message)
+    return received_ns if abs(received_ns - sent_ns) > CLOCKS_AGREE_NS else sent_ns
 
 
 def request_key(message: Any) -> RequestKey:
@@ -100,17 +103,13 @@ class RecordedChunk:
     def of(cls, received_ns: int, message: Any) -> RecordedChunk:
         horizon, width = int(message.horizon), int(message.action_dim)
         values = np.asarray(message.chunk_robot, np.float32)
-        actions = values.reshape(horizon, width) if values.size == horizon * width else no_rows()
-        return cls(
-            received_ns,
-            name_of(ChunkStatus, message.status),
-            message.message,
-            actions,
-            float(message.queue_wait_ms),
-            float(message.inference_ms),
-            int(message.superseded_seqs),
-            float(message.server_load),
-            message.policy_version,
+        return from_message(
+            cls,
+            message,
+            received_ns=received_ns,
+            status=name_of(ChunkStatus, message.status),
+            actions=values.reshape(horizon, width) if values.size == horizon * width else no_rows(),
+            superseded=message.superseded_seqs,
         )
 
 
@@ -151,9 +150,9 @@ class TickTimes:
         self.least_lag_ns: int | None = None  # of a reception after its stamp, while clocks agree
 
     def at(self, received_ns: int, message: Any) -> int:
-        stamp_ns, tick = stamp_of(message), int(message.tick)
-        lag_ns = received_ns - stamp_ns
-        shown_ns = stamp_ns + self.offset_ns
+        sent_ns, tick = stamp_ns(message), int(message.tick)
+        lag_ns = received_ns - sent_ns
+        shown_ns = sent_ns + self.offset_ns
         agrees = abs(lag_ns) <= CLOCKS_AGREE_NS
         if self.jump_ns is None and self.least_lag_ns is not None:
             went_back = self._last_ns is not None and shown_ns <= self._last_ns and tick > self._last_tick

@@ -78,24 +78,18 @@ class States:
 
 @dataclass(frozen=True)
 class Requests:
-    """Observations published."""
+    """Observations published. Latency runs from reception of the observation to its first chunk's."""
 
     t_s: FloatArray
     answered: NDArray[np.bool_]  # a chunk came
-
-
-@dataclass(frozen=True)
-class Cycles:
-    """One row per answered request; latency runs from reception of the observation to its first chunk's."""
-
-    t_s: FloatArray  # of the observation
-    latency_ms: FloatArray
+    chunks: int  # received, duplicates included
+    latency_ms: FloatArray  # [k] of those that were answered, as what follows
     queue_wait_ms: FloatArray
     inference_ms: FloatArray
 
     @property
     def network_ms(self) -> FloatArray:
-        """[n] latency without queue and inference: both ways of the network and the nodes' overhead."""
+        """[k] latency without queue and inference: both ways of the network and the nodes' overhead."""
         return np.maximum(self.latency_ms - self.queue_wait_ms - self.inference_ms, 0.0)
 
 
@@ -146,8 +140,6 @@ class Timeline:
     joints: tuple[Joint, ...]  # [action_dim]
     states: States
     requests: Requests
-    chunks: int  # received, duplicates included
-    cycles: Cycles
     frames: tuple[Frame, ...]
     clock_jumps: tuple[ClockJump, ...] = ()
     watchdog_stops: tuple[WatchdogStop, ...] = ()
@@ -187,13 +179,13 @@ class ClampColumns:
             self._max = np.array([one.max for one in limits])
             self._is_switch = np.array([one.kind == "switch" for one in limits])
 
-    def append_chunk(self, message: Any) -> None:
+    def append_chunk(self, _: float, message: Any) -> None:
         if self._contract is not None:
             self._rows.setdefault(request_key(message), RecordedChunk.of(0, message).actions)
             if len(self._rows) > _KEPT:
                 self._rows.popitem(last=False)
 
-    def append_executed(self, message: Any) -> None:
+    def append_executed(self, _: float, message: Any) -> None:
         """Append the next ExecutedAction. Between two actions no recording holds what the guard was given."""
         if self._contract is None or message.source != CommandSource.CHUNK or message.row_fraction:
             return
@@ -293,8 +285,7 @@ class WatchdogStops:
         self._stops: list[WatchdogStop] = []
 
     def append(self, t_s: float, message: Any) -> None:
-        before = self._trips.get(message.instance)
-        if message.trips > (message.trips if before is None else before):
+        if message.trips > self._trips.get(message.instance, message.trips):
             self._stops.append(WatchdogStop(t_s, message.cause))
         self._trips[message.instance] = message.trips
 
@@ -321,10 +312,7 @@ class StateColumns:
             if count < self._counts[name]:  # a restarted node counts from zero
                 self._totals[name] += self._counts[name]
             self._counts[name] = count
-        self._append_guard(t_s, message)
-
-    def _append_guard(self, t_s: float, message: Any) -> None:
-        """Note which rules intervened since the last message. What the first one counts is from before it."""
+        # Which rules intervened since the last message. What the first one counts is from before it.
         counts = {name: int(n) for name, n in zip(message.guard_names, message.guard_counts, strict=False)}
         for name, count in counts.items():
             if self._guard is not None and count > self._guard.get(name, 0):
@@ -343,11 +331,11 @@ class StateColumns:
         )
 
 
-class CycleColumns:
+class RequestColumns:
     """Observations and ActionChunks, matched by their requests."""
 
     def __init__(self) -> None:
-        self.chunks = 0  # received, duplicates included
+        self._chunks = 0
         self._asked: list[tuple[float, RequestKey]] = []  # with the time
         self._answers: dict[RequestKey, tuple[float, float, float]] = {}  # first chunk: time, wait, inference
 
@@ -355,15 +343,14 @@ class CycleColumns:
         self._asked.append((t_s, request_key(message)))
 
     def append_chunk(self, t_s: float, message: Any) -> None:
-        self.chunks += 1
+        self._chunks += 1
         numbers = t_s, float(message.queue_wait_ms), float(message.inference_ms)
         self._answers.setdefault(request_key(message), numbers)
 
-    def finish(self) -> tuple[Requests, Cycles]:
-        """Return the requests, and a cycle for each one that was answered."""
+    def finish(self) -> Requests:
         t_s = np.array([t_s for t_s, _ in self._asked], np.float64)
         answered = np.array([key in self._answers for _, key in self._asked], bool)
         found = [self._answers[key] for _, key in self._asked if key in self._answers]
         came_s, wait_ms, inference_ms = np.array(found, np.float64).reshape(-1, 3).T
         latency_ms = (came_s - t_s[answered]) * 1e3
-        return Requests(t_s, answered), Cycles(t_s[answered], latency_ms, wait_ms, inference_ms)
+        return Requests(t_s, answered, self._chunks, latency_ms, wait_ms, inference_ms)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import io
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,9 +29,9 @@ from remote_inference.bags.timeline.timeline import (
     INT64_MAX,
     ClampColumns,
     ClockJump,
-    CycleColumns,
     ExecutedColumns,
     Frame,
+    RequestColumns,
     StateColumns,
     Timeline,
     WatchdogStops,
@@ -148,79 +148,57 @@ def load_timeline(
     for other actions; DocumentError when the recorded contract is damaged.
     """
     with open_robot(bag_path, robot_namespace, contract) as robot:
-        return _Reader(robot, with_frames=with_frames).read(on_progress)
+        return _read_timeline(robot, with_frames=with_frames, on_progress=on_progress)
 
 
-class _Reader:
-    """Hands each message to the columns of its topic."""
+def _read_timeline(robot: RobotBag, *, with_frames: bool, on_progress: OnProgress) -> Timeline:
+    """Hand each message to the columns of its topic."""
+    bag, contract = robot.bag, robot.contract
+    executed = ExecutedColumns(bag.path, contract.actions.names if contract else ())
+    states, requests = StateColumns(), RequestColumns()
+    watchdog, clamps = WatchdogStops(), ClampColumns(contract)
+    joints = {topic: JointColumns() for topic in robot.joint_topics()}
+    records = RecordReader(robot)
+    images: list[Frame] = []
 
-    def __init__(self, robot: RobotBag, *, with_frames: bool) -> None:
-        contract = robot.contract
-        self._robot, self._bag = robot, robot.bag
-        self._executed = ExecutedColumns(self._bag.path, contract.actions.names if contract else ())
-        self._states, self._cycles = StateColumns(), CycleColumns()
-        self._watchdog, self._clamps = WatchdogStops(), ClampColumns(contract)
-        self._joints = {topic: JointColumns() for topic in robot.joint_topics()}
-        self._records = RecordReader(robot)
-        self._with_frames = with_frames
-        self._videos = [
-            topic.name
-            for topic in self._bag.topics.values()
-            if with_frames
-            and topic.msgtype == COMPRESSED_IMAGE
-            and topic.name.startswith(f"{robot.namespace}/")
-        ]
-        self._images: list[Frame] = []
-        self._append = {
-            robot.topic("executed"): self._append_executed,
-            robot.topic("state"): self._states.append,
-            robot.topic("observation"): self._append_request,
-            robot.topic("chunk"): self._append_chunk,
-            **dict.fromkeys(robot.topics("watchdog"), self._watchdog.append),  # a robot may have none
-        }
+    def append_images(t_s: float, message: Any) -> None:
+        for camera, image in enumerate(message.images if with_frames else ()):
+            images.extend(recorded_images(t_s, image, camera, int(message.episode_id)))
 
-    def read(self, on_progress: OnProgress) -> Timeline:
-        bag = self._bag
-        topics = [*self._append, *self._joints, *self._videos]
-        for topic, stamp_ns, message in bag.messages(topics, on_progress=on_progress):
-            t_s = bag.seconds(stamp_ns)
-            if topic in self._append:
-                self._append[topic](t_s, message)
-            elif topic in self._joints:
-                self._joints[topic].add(self._records.read(topic, t_s, message))
-            else:
-                self._images += recorded_images(t_s, message)
-        executed = self._executed.finish()
-        requests, cycles = self._cycles.finish()
-        commanded = executed.t_s, executed.action
-        return Timeline(
-            namespace=self._robot.namespace or "/",
-            duration_s=bag.seconds(bag.end_ns),
-            executed=executed,
-            joints=find_joints(self._executed.names, self._joints, commanded, self._robot),
-            states=self._states.finish(),
-            requests=requests,
-            chunks=self._cycles.chunks,
-            cycles=cycles,
-            frames=make_frames(self._images, executed.t_s, executed.episode_id),
-            clock_jumps=_find_clock_jumps(bag),
-            watchdog_stops=self._watchdog.finish(),
-            clamps=self._clamps.finish(),
-        )
-
-    def _append_executed(self, t_s: float, message: Any) -> None:
-        self._executed.append(t_s, message)
-        self._clamps.append_executed(message)
-
-    def _append_chunk(self, t_s: float, message: Any) -> None:
-        self._cycles.append_chunk(t_s, message)
-        self._clamps.append_chunk(message)
-
-    def _append_request(self, t_s: float, message: Any) -> None:
-        if self._with_frames:
-            for camera, image in enumerate(message.images):
-                self._images += recorded_images(t_s, image, camera, int(message.episode_id))
-        self._cycles.append_request(t_s, message)
+    columns: dict[str, tuple[Callable[[float, Any], None], ...]] = {
+        robot.topic("executed"): (executed.append, clamps.append_executed),
+        robot.topic("state"): (states.append,),
+        robot.topic("observation"): (append_images, requests.append_request),
+        robot.topic("chunk"): (requests.append_chunk, clamps.append_chunk),
+        **dict.fromkeys(robot.topics("watchdog"), (watchdog.append,)),  # a robot may have none
+    }
+    videos = [
+        topic.name
+        for topic in bag.topics.values()
+        if with_frames and topic.msgtype == COMPRESSED_IMAGE and topic.name.startswith(f"{robot.namespace}/")
+    ]
+    for topic, stamp_ns, message in bag.messages([*columns, *joints, *videos], on_progress=on_progress):
+        t_s = bag.seconds(stamp_ns)
+        if topic in columns:
+            for append in columns[topic]:
+                append(t_s, message)
+        elif topic in joints:
+            joints[topic].add(records.read(topic, t_s, message))
+        else:
+            images += recorded_images(t_s, message)
+    ticks = executed.finish()
+    return Timeline(
+        namespace=robot.namespace or "/",
+        duration_s=bag.seconds(bag.end_ns),
+        executed=ticks,
+        joints=find_joints(executed.names, joints, (ticks.t_s, ticks.action), robot),
+        states=states.finish(),
+        requests=requests.finish(),
+        frames=make_frames(images, ticks.t_s, ticks.episode_id),
+        clock_jumps=_find_clock_jumps(bag),
+        watchdog_stops=watchdog.finish(),
+        clamps=clamps.finish(),
+    )
 
 
 def _find_clock_jumps(bag: BagReader) -> tuple[ClockJump, ...]:

@@ -247,7 +247,8 @@ class OperatorClient:
             watch()
             if (left_s := deadline_s - time.monotonic()) <= 0:
                 return False
-            self._spin_once(left_s)
+            with deferred_signals():
+                self._executor.spin_once(timeout_sec=min(left_s, POLL_S))
         return True
 
     def call(self, kind: Any, name: str, request: Any, timeout_s: float) -> Any:
@@ -259,7 +260,10 @@ class OperatorClient:
         Raises OperatorError.
         """
         end_s = time.monotonic() + timeout_s
-        client, witness = self._clients_of(kind, name)
+        if (path := self.node.resolve_service_name(name)) not in self._clients:
+            make, parameters = self.node.create_client, f"{path.rpartition('/')[0]}/get_parameters"
+            self._clients[path] = make(kind, path), make(GetParameters, parameters)
+        client, witness = self._clients[path]
         if not self.spin_until(lambda: client.service_is_ready() and witness.service_is_ready(), timeout_s):
             raise OperatorError(f"{client.srv_name}: no such service within {timeout_s:g} s")
         asked: list[Future] = []
@@ -293,20 +297,4 @@ class OperatorClient:
 
     def spin(self, duration_s: float) -> None:
         """Receive messages for a time."""
-        deadline_s = time.monotonic() + duration_s
-        while (left_s := deadline_s - time.monotonic()) > 0:
-            self._spin_once(left_s)
-
-    def _spin_once(self, timeout_s: float) -> None:
-        with deferred_signals():
-            self._executor.spin_once(timeout_sec=min(timeout_s, POLL_S))
-
-    def _clients_of(self, kind: Any, name: str) -> tuple[Client, Client]:
-        path = self.node.resolve_service_name(name)
-        if path not in self._clients:
-            parameters = f"{path.rpartition('/')[0]}/get_parameters"
-            self._clients[path] = (
-                self.node.create_client(kind, path),
-                self.node.create_client(GetParameters, parameters),
-            )
-        return self._clients[path]
+        self.spin_until(lambda: False, duration_s)

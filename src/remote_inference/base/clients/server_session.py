@@ -8,6 +8,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -165,18 +166,14 @@ class ServerSession:
         self._publisher.publish(message)
 
     def _handle_chunk(self, data: bytes) -> None:
-        try:
-            chunk = chunk_from_bytes(data)
-        except WireError:
-            chunk = None
-        session = self._open_reply
-        if session is None:
+        if (session := self._open_reply) is None:
             return
-        is_ours = chunk is None or (
-            chunk.session_id == session.session_id and self._first_seq_id <= chunk.seq_id <= self._seq_id
-        )
-        if is_ours:
-            self._newest = bytes(data)
+        with suppress(WireError):  # what cannot be read counts as ours
+            chunk = chunk_from_bytes(data)
+            is_due = self._first_seq_id <= chunk.seq_id <= self._seq_id
+            if chunk.session_id != session.session_id or not is_due:
+                return
+        self._newest = bytes(data)
 
     # -- the session ---------------------------------------------------------------------------------------
 

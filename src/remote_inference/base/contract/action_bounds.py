@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -125,10 +125,6 @@ def is_gripper(name: str) -> bool:
     return any(word in name.lower() for word in GRIPPER_WORDS)
 
 
-def _read_off(value: Any) -> Any:
-    return "off" if value is False else value  # YAML 1.1 reads the word as false
-
-
 class JointLimit(Document):
     """Bounds of one action. `unit` is set where the unit is not that of the kind.
 
@@ -170,7 +166,7 @@ class JointLimit(Document):
     ] = None
     max_following_error: Annotated[
         Positive | Annotated[Literal["off"], WithJsonSchema({"enum": ["off", False]})] | None,
-        BeforeValidator(_read_off),
+        BeforeValidator(lambda value: "off" if value is False else value),  # YAML 1.1 reads the word as false
         Field(
             description="position actions: distance from its command beyond which a joint does not follow it "
             "[unit]; left out: its way in 0.25 s at max_velocity; off: never, for grippers, which close on "

@@ -97,7 +97,8 @@ class Actions(Document):
                 raise ValueError(
                     f"limits.{name}: found wraps with {self.unit(name)}, expected a joint in rad"
                 )
-        check_scales(self.scale, {name: self._quantity(name) for name in self.names})
+        quantities = {name: self.kind_of(name) for name in self.names}
+        check_scales(self.scale, quantities | dict.fromkeys(self.quaternions, QUATERNION))
         self.check_angles("scale", self.scale, self.names)
         self._check_relative()
         return self
@@ -226,9 +227,6 @@ class Actions(Document):
     def _pose_names(self) -> Mapping[str, str]:
         """The pose of each action that belongs to one."""
         return {name: title for title, pose in self.poses.items() for name in pose.names}
-
-    def _quantity(self, name: str) -> str:
-        return QUATERNION if name in self.quaternions else self.kind_of(name)
 
 
 class Home(Document):

@@ -18,9 +18,7 @@ from remote_inference.base.contract.contract import Contract
 STOPS = 10  # messages to each controller: a single one may be lost
 MIN_STOPS = 3
 STOPPING_S = 1.0
-TRANSPORT_NS = (
-    50_000_000  # of a measurement to the node that stops the arm, and of the stop to its controller
-)
+TRANSPORT_NS = 50_000_000  # of a measurement to the node that stops, and of the stop to its controller
 LEAST_STOPPING_S = 0.2  # twice the time until a controller that has gone is noticed beside a recorder
 
 

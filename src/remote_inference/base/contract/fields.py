@@ -85,11 +85,6 @@ def check_prefix(prefix: str, names: tuple[str, ...]) -> None:
         )
 
 
-def without_prefix(prefix: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what messages call the joints that the contract calls `names`."""
-    return tuple(name.removeprefix(prefix) for name in names)
-
-
 def require_unique(names: tuple[str, ...] | list[str], what: str) -> None:
     """Raise ValueError, naming `what`, when a name stands twice."""
     if twice := sorted({name for name in names if names.count(name) > 1}):

@@ -21,7 +21,6 @@ from remote_inference.base.contract.fields import (
     Topic,
     check_prefix,
     require_unique,
-    without_prefix,
 )
 from remote_inference.base.contract.policy_units import Scale, StateRotation, check_scales, scales_by_name
 from remote_inference.base.documents.document import Document
@@ -169,7 +168,7 @@ class StateSource(Document):
     @property
     def joints(self) -> tuple[str, ...]:
         """Names `[n]` that a JointState has for `names`."""
-        return without_prefix(self.prefix, self.names)
+        return tuple(name.removeprefix(self.prefix) for name in self.names)
 
     @property
     def paths(self) -> tuple[FieldPath, ...]:

@@ -84,7 +84,7 @@ class Registry(Generic[Entry]):
 
     def check(self, name: object) -> str:
         """Return the name if exactly one entry has it. Raises ValueError with found and expected if not."""
-        if isinstance(name, str) and self._knows(name):
+        if isinstance(name, str) and (self._is_own(name) or self._declared_as(name)):
             if conflict := self.find_conflict(name):
                 raise ValueError(f"found {name!r}, {conflict}")
             return name
@@ -100,7 +100,7 @@ class Registry(Generic[Entry]):
 
     def describe(self, name: str) -> str:
         """Return a name for errors, with the distribution that declares it."""
-        if name in self._entries or self._is_place(name):
+        if self._is_own(name):
             return repr(name)
         return " of ".join([repr(name), *map(distribution_of, self._declared_as(name))])
 
@@ -112,17 +112,15 @@ class Registry(Generic[Entry]):
         what else its module raises.
         """
         name = self.check(name)
-        if name in self._entries or self._is_place(name):
+        if self._is_own(name):
             entry = self._entries.get(name, name)
             return cast("Entry", pkgutil.resolve_name(entry)) if isinstance(entry, str) else entry
         (declared,) = self._declared_as(name)
         return cast("Entry", declared.load())
 
-    def _knows(self, name: str) -> bool:
-        return name in self._entries or self._is_place(name) or bool(self._declared_as(name))
-
-    def _is_place(self, name: str) -> bool:
-        return self.takes_places and re.fullmatch(PLACE_PATTERN, name) is not None
+    def _is_own(self, name: str) -> bool:
+        """Return whether a name is built in, or a place."""
+        return name in self._entries or (self.takes_places and bool(re.fullmatch(PLACE_PATTERN, name)))
 
     def _declared_as(self, name: str) -> list[EntryPoint]:
         return [found for found in self.declared() if found.name == name]

@@ -16,9 +16,7 @@ import yaml
 MERGE_TAG = "tag:yaml.org,2002:merge"  # of the key `<<`
 MAX_DEPTH = 50  # of nested values; a contract has five
 TOO_DEEP = f"it is nested too deeply, expected at most {MAX_DEPTH} levels"
-MAX_VALUES = (
-    100_000  # of a document with its aliases (`*name`) written out: a few lines can stand for billions
-)
+MAX_VALUES = 100_000  # of a document with its aliases (`*name`) written out: a few lines can be billions
 _NUMBERS = {
     "tag:yaml.org,2002:int": r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+",
     "tag:yaml.org,2002:float": r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"

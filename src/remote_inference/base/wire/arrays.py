@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 from rclpy.serialization import deserialize_message
 
 from remote_inference.base.errors import BoundedError
-from remote_inference.base.exchange import find_schema_problem
 
 ByteBuffer: TypeAlias = "bytes | bytearray | memoryview | array[int]"
 
@@ -72,15 +71,24 @@ def from_float32_field(field: array[float], shape: Sequence[int], what: str) -> 
     return view
 
 
-def shared_fields(data: Any, message_type: Any) -> tuple[str, ...]:
-    """Return the names of the fields that a dataclass and a message type have in common."""
-    known = message_type.get_fields_and_field_types()
-    return tuple(field.name for field in dataclasses.fields(data) if field.name in known)
+def write_fields(data: object, message_type: Any) -> dict[str, Any]:
+    """Return the fields that `data` and a message class share by name, as the message takes them."""
+    found = {}
+    for name, kind in message_type.get_fields_and_field_types().items():
+        if hasattr(data, name):
+            value = getattr(data, name)
+            found[name] = float(value) if kind in {"float", "double"} else value
+            if kind.startswith("sequence"):
+                found[name] = list(value)
+    return found
 
 
-def copy_fields(source: object, names: Sequence[str]) -> dict[str, Any]:
-    """Return the values of some fields by name."""
-    return {name: getattr(source, name) for name in names}
+def read_fields(message: Any, message_type: Any, data: Any) -> dict[str, Any]:
+    """Return the fields of a message that a dataclass has under the same names; sequences as tuples."""
+    kinds = message_type.get_fields_and_field_types()
+    names = [field.name for field in dataclasses.fields(data) if field.name in kinds]
+    values = {name: getattr(message, name) for name in names}
+    return {name: tuple(v) if kinds[name].startswith("sequence") else v for name, v in values.items()}
 
 
 # -- Reads serialized messages, as raw subscriptions and files give them ---------------------------------
@@ -95,12 +103,3 @@ def read_message(data: bytes, message_type: type[Any], what: str) -> Any:
             f"{what}: found {len(data)} bytes that cannot be read ({type(error).__name__}), "
             f"expected a serialized {message_type.__name__}"
         ) from error
-
-
-# -- The schema version that every message carries -------------------------------------------------------
-
-
-def require_schema_version(version: int, what: str) -> None:
-    """Raise WireError when this code does not understand the version of the message called `what`."""
-    if problem := find_schema_problem(version):
-        raise WireError(f"{what}: {problem}")

@@ -28,9 +28,7 @@ from remote_inference.base.wire.arrays import WireError
 Reader = Callable[[memoryview, int], "tuple[Any, int]"]
 
 _HEADER_LENGTH = 4
-MAX_ELEMENTS = (
-    2048  # of a sequence that is no numbers: each costs an object, in a message that is not checked yet
-)
+MAX_ELEMENTS = 2048  # of a sequence that is no numbers: each costs an object, in an unchecked message
 _BYTE_ORDERS = {b"\0\0": ">", b"\0\1": "<"}
 _NATIVE = {"little": "<", "big": ">"}[sys.byteorder]
 _FORMATS = {
@@ -97,7 +95,8 @@ def _reader(slot: Any, order: str) -> Reader:
         nested = _message_reader(getattr(import_module(".".join(slot.namespaces)), slot.name), order)
         return lambda memory, at: _within(".", nested, memory, at)
     if isinstance(slot, (UnboundedSequence, Array)):
-        count = _fixed_count(slot.size) if isinstance(slot, Array) else _number_reader("I", order)
+        size = slot.size if isinstance(slot, Array) else None
+        count: Reader = _number_reader("I", order) if size is None else lambda _, at: (size, at)
         element = slot.value_type
         if isinstance(element, BasicType) and element.typename in _FORMATS:
             return _numbers_reader(count, _FORMATS[element.typename], order)
@@ -143,10 +142,6 @@ def _string_reader(order: str) -> Reader:
         return str(memory[at:end], "utf-8", "replace").partition("\0")[0], end
 
     return read
-
-
-def _fixed_count(size: int) -> Reader:
-    return lambda _, at: (size, at)
 
 
 def _numbers_reader(count: Reader, kind: Any, order: str) -> Reader:

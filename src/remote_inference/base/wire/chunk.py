@@ -7,20 +7,16 @@ from __future__ import annotations
 from builtin_interfaces.msg import Time
 from std_msgs.msg import Header
 
-from remote_inference.base.exchange import SCHEMA_VERSION_MAX, Chunk, ChunkStatus
+from remote_inference.base.exchange import SCHEMA_VERSION_MAX, Chunk, ChunkStatus, find_schema_problem
 from remote_inference.base.wire.arrays import (
     WireError,
-    copy_fields,
     float32_field,
     from_float32_field,
-    require_schema_version,
-    shared_fields,
+    read_fields,
+    write_fields,
 )
 from remote_inference.base.wire.cdr_view import view_message
 from remote_inference.msg import ActionChunk
-
-_FLOATS = ("queue_wait_ms", "inference_ms", "server_load")
-_SHARED = tuple(name for name in shared_fields(Chunk, ActionChunk) if name not in _FLOATS)
 
 
 def chunk_to_message(chunk: Chunk, stamp: Time) -> ActionChunk:
@@ -38,8 +34,7 @@ def chunk_to_message(chunk: Chunk, stamp: Time) -> ActionChunk:
         action_dim=action_dim,
         chunk_model=float32_field(chunk.model),
         chunk_robot=float32_field(chunk.robot),
-        **copy_fields(chunk, _SHARED),
-        **{name: float(getattr(chunk, name)) for name in _FLOATS},
+        **write_fields(chunk, ActionChunk),
     )
 
 
@@ -57,9 +52,10 @@ def chunk_from_message(message: ActionChunk) -> Chunk:
     Raises WireError for an unknown schema version or status, and when a space does not have
     horizon x action_dim values.
     """
-    require_schema_version(message.schema_version, "chunk")
+    if problem := find_schema_problem(message.schema_version):
+        raise WireError(f"chunk: {problem}")
     shape = (message.horizon, message.action_dim)
-    shared = copy_fields(message, (*_SHARED, *_FLOATS))
+    shared = read_fields(message, ActionChunk, Chunk)
     shared["status"] = _status(message.status)
     shared["model"] = from_float32_field(message.chunk_model, shape, "chunk_model (horizon x action_dim)")
     shared["robot"] = from_float32_field(message.chunk_robot, shape, "chunk_robot (horizon x action_dim)")

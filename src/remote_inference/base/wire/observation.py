@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -18,17 +18,17 @@ from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
 
 from remote_inference.base.contract.image_source import RAW
-from remote_inference.base.exchange import SCHEMA_VERSION_MAX, ImageFeature, Request, SessionOffer, no_rows
+from remote_inference.base.exchange import (
+    SCHEMA_VERSION_MAX,
+    ImageFeature,
+    Request,
+    SessionOffer,
+    find_schema_problem,
+    no_rows,
+)
 from remote_inference.base.limits import DEFAULT_LIMITS, MAX_TASK_LENGTH, RequestLimits, find_length_problem
 from remote_inference.base.policy import Float32Array, PastStep, PolicyObservation
-from remote_inference.base.wire.arrays import (
-    WireError,
-    copy_fields,
-    float32_field,
-    from_float32_field,
-    require_schema_version,
-    shared_fields,
-)
+from remote_inference.base.wire.arrays import WireError, float32_field, from_float32_field
 from remote_inference.base.wire.images.encodings import IMAGE_ENCODINGS
 from remote_inference.base.wire.images.images import ImageError, image_from_message
 from remote_inference.msg import Observation
@@ -44,14 +44,6 @@ class SensedStep:
 
     state: Float32Array
     images: Sequence[ReadyImage]
-
-
-@dataclass(frozen=True)
-class ReceivedStep:
-    """A step as it came. images: by feature, where they are not those of the tick after."""
-
-    state: Float32Array
-    images: dict[str, ReadyImage] = field(default_factory=dict)
 
 
 def write_history(message: Observation, past: Sequence[SensedStep], present: SensedStep) -> None:
@@ -72,17 +64,18 @@ def write_history(message: Observation, past: Sequence[SensedStep], present: Sen
 
 def read_history(
     message: Observation, features: Sequence[ImageFeature], state_dim: int, observation_steps: int
-) -> list[ReceivedStep]:
-    """Return the earlier ticks, oldest first, with images of the offered features.
+) -> tuple[Float32Array, list[dict[str, ReadyImage]]]:
+    """Return the states `[steps, state_dim]` and images of the earlier ticks, oldest first.
 
-    Raises WireError when there are more or fewer than `observation_steps` - 1, or a field's length differs.
+    images: by offered feature, where they are not those of the tick after. Raises WireError when there are
+    more or fewer than `observation_steps` - 1, or a field's length differs.
     """
     steps = message.history_steps
     if steps != observation_steps - 1:
         expected = f"expected {observation_steps - 1} for a policy of {observation_steps} observation steps"
         raise WireError(f"history_steps: found {steps}, {expected}")
     states = from_float32_field(message.history_state, (steps, state_dim), "history_state")
-    past = [ReceivedStep(state) for state in states]
+    past: list[dict[str, ReadyImage]] = [{} for _ in range(steps)]
     for field_name, is_raw in (("history_images", False), ("history_raw_images", True)):
         sent = [feature for feature in features if (feature.encoding == RAW) is is_raw]
         images = getattr(message, field_name)
@@ -92,8 +85,8 @@ def read_history(
         for index, image in enumerate(images):
             step, camera = divmod(index, len(sent))
             if len(image.data):
-                past[step].images[sent[camera].name] = image
-    return past
+                past[step][sent[camera].name] = image
+    return states, past
 
 
 # -- The images of one request, which are decoded side by side ------------------------------------------
@@ -155,8 +148,9 @@ def _decode_image(image: EncodedImage) -> NDArray[Any]:
 
 
 _Images = dict[str, NDArray[Any]]
-# Prefixes are converted.
-_SHARED = tuple(name for name in shared_fields(Request, Observation) if not name.startswith("prefix"))
+# What requests and messages have alike; prefixes are converted.
+_KNOWN = Observation.get_fields_and_field_types().keys() - {"prefix_model", "prefix_robot"}
+_SHARED = [field.name for field in fields(Request) if field.name in _KNOWN]
 
 
 def observation_to_message(
@@ -187,7 +181,7 @@ def observation_to_message(
         prefix_length=len(model),
         prefix_model=float32_field(model),
         prefix_robot=float32_field(robot),
-        **copy_fields(request, _SHARED),
+        **{name: getattr(request, name) for name in _SHARED},
     )
     write_history(message, past, SensedStep(state, images))
     return message
@@ -211,7 +205,8 @@ def observation_from_message(
     Raises ImageError, a WireError that names the feature, when an image has another format or cannot be
     decoded.
     """
-    require_schema_version(message.schema_version, "observation")
+    if problem := find_schema_problem(message.schema_version):
+        raise WireError(f"observation: {problem}")
     _require_bytes(message, limits.size_bytes)
     if problem := find_length_problem("task", message.task, MAX_TASK_LENGTH):
         raise WireError(problem)
@@ -222,10 +217,9 @@ def observation_from_message(
     prefix_robot = from_float32_field(message.prefix_robot, prefix_shape, "prefix_robot")
     for prefix, what in ((prefix_model, "prefix_model"), (prefix_robot, "prefix_robot")):
         _require_finite(prefix, offer.action_names, what)
-    history = read_history(message, offer.images, len(offer.state_names), observation_steps)
-    for index, step in enumerate(history):
-        _require_finite(step.state, offer.state_names, f"history_state[{index}]")
-    arrived = [*(step.images for step in history), _pair_images(message, offer.images)]
+    states, arrived = read_history(message, offer.images, len(offer.state_names), observation_steps)
+    _require_finite(states, offer.state_names, "history_state")
+    arrived.append(_pair_images(message, offer.images))
     _require_pixels(arrived, offer.images, limits.pixels)
     features = [feature for feature in offer.images if needed is None or feature.name in needed]
     *past_images, images = _decode(arrived, features)
@@ -236,13 +230,13 @@ def observation_from_message(
         inference_delay_steps=message.inference_delay_steps,
         prefix_model=prefix_model if message.prefix_length else None,
         prefix_robot=prefix_robot if message.prefix_length else None,
-        past=tuple(PastStep(step.state, seen) for step, seen in zip(history, past_images, strict=True)),
+        past=tuple(PastStep(seen, shown) for seen, shown in zip(states, past_images, strict=True)),
     )
 
 
 def request_from_message(message: Observation) -> Request:
     """Return a request's identity. The prefixes, which may be malformed, are not read and stay None."""
-    request = Request(**copy_fields(message, _SHARED))
+    request = Request(**{name: getattr(message, name) for name in _SHARED})
     is_time = 0.0 <= request.capture_skew_s < math.inf  # what else a client says would end the metric's sum
     return request if is_time else replace(request, capture_skew_s=0.0)
 
@@ -252,40 +246,34 @@ def _decode(arrived: Sequence[Mapping[str, ReadyImage]], features: Sequence[Imag
 
     A step without an image of a feature has that of the step after.
     """
-    newest_first = list(enumerate(reversed(arrived)))
-    decoded = iter(
-        decode_images(
-            [
-                EncodedImage(
-                    f"{feature.name} at control tick -{before}" if before else feature.name,
-                    feature.encoding,
-                    images[feature.name],
-                )
-                for before, images in newest_first
-                for feature in features
-                if feature.name in images
-            ]
+    wanted = {
+        (before, feature.name): EncodedImage(
+            f"{feature.name} at control tick -{before}" if before else feature.name,
+            feature.encoding,
+            images[feature.name],
         )
-    )
-    steps: list[_Images] = []
-    for before, images in newest_first:
-        steps.append(
-            {
-                feature.name: next(decoded) if feature.name in images else steps[before - 1][feature.name]
-                for feature in features
-            }
-        )
-    return steps[::-1]
+        for before, images in enumerate(reversed(arrived))
+        for feature in features
+        if feature.name in images
+    }
+    decoded = dict(zip(wanted, decode_images([*wanted.values()]), strict=True))
+    steps: list[_Images] = [{}]
+    for before in range(len(arrived)):
+        own = {name: image for (at, name), image in decoded.items() if at == before}
+        steps.append(steps[-1] | own)
+    return steps[:0:-1]
 
 
 def _pair_images(message: Observation, features: Sequence[ImageFeature]) -> dict[str, ReadyImage]:
     """Return the images of the present tick by feature."""
-    encoded = [feature for feature in features if feature.encoding != RAW]
-    raw = [feature for feature in features if feature.encoding == RAW]
-    _require_count(message.images, encoded, "images")
-    _require_count(message.raw_images, raw, "raw_images")
-    arrived = {feature.name: image for feature, image in zip(encoded, message.images, strict=True)}
-    return arrived | {feature.name: image for feature, image in zip(raw, message.raw_images, strict=True)}
+    arrived: dict[str, ReadyImage] = {}
+    for field_name, is_raw in (("images", False), ("raw_images", True)):
+        names = [feature.name for feature in features if (feature.encoding == RAW) is is_raw]
+        if len(images := getattr(message, field_name)) != len(names):
+            expected = f"expected {len(names)} ({', '.join(names) or 'none'})"
+            raise WireError(f"{field_name}: found {len(images)}, {expected}")
+        arrived |= zip(names, images, strict=True)
+    return arrived
 
 
 def _require_bytes(message: Observation, most: int) -> None:
@@ -316,9 +304,3 @@ def _require_finite(values: Float32Array, names: Sequence[str], what: str) -> No
         place = tuple(np.argwhere(~finite)[0])
         row = f"{what}[{place[0]}]" if values.ndim > 1 else what
         raise WireError(f"{row}: found {names[place[-1]]} = {values[place]}, expected finite values")
-
-
-def _require_count(found: Sequence[object], expected: Sequence[ImageFeature], what: str) -> None:
-    if len(found) != len(expected):
-        names = ", ".join(feature.name for feature in expected) or "none"
-        raise WireError(f"{what}: found {len(found)}, expected {len(expected)} ({names})")

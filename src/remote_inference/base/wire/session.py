@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import fields
-from typing import Any
 
 from rclpy.exceptions import NameValidationException
 from rclpy.validate_full_topic_name import validate_full_topic_name
@@ -35,32 +33,13 @@ from remote_inference.base.limits import (
     shorten,
 )
 from remote_inference.base.tags import parse_tags, write_tags
-from remote_inference.base.wire.arrays import WireError
+from remote_inference.base.wire.arrays import WireError, read_fields, write_fields
 from remote_inference.base.wire.images.encodings import IMAGE_ENCODINGS
-from remote_inference.base.wire.images.images import require_possible_sizes
+from remote_inference.base.wire.images.images import ImageError, require_size
 from remote_inference.base.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC
 from remote_inference.srv import GetStatus, OpenSession
 
 _LISTS = ("action_names", "state_names", "action_units", "state_units", "action_kinds")
-
-
-def _write_fields(data: object, message: Any) -> dict[str, Any]:
-    """Return the fields that `data` and a message class share by name, as the message takes them."""
-    found = {}
-    for name, kind in message.get_fields_and_field_types().items():
-        if hasattr(data, name):
-            value = getattr(data, name)
-            found[name] = float(value) if kind in {"float", "double"} else value
-            if kind.startswith("sequence"):
-                found[name] = list(value)
-    return found
-
-
-def _read_fields(message: Any, data: Any) -> dict[str, Any]:
-    """Return the fields of a message that a dataclass has under the same names; sequences as tuples."""
-    kinds, names = message.get_fields_and_field_types(), [field.name for field in fields(data)]
-    values = {name: getattr(message, name) for name in names if name in kinds}
-    return {name: tuple(v) if kinds[name].startswith("sequence") else v for name, v in values.items()}
 
 
 def offer_to_request(offer: SessionOffer) -> OpenSession.Request:
@@ -75,7 +54,7 @@ def offer_to_request(offer: SessionOffer) -> OpenSession.Request:
         "kind": offer.kind.value,
         "refuses_weight_updates": not offer.accepts_weight_updates,
     }
-    return OpenSession.Request(**{**_write_fields(offer, OpenSession.Request), **special})
+    return OpenSession.Request(**{**write_fields(offer, OpenSession.Request), **special})
 
 
 def offer_from_request(request: OpenSession.Request) -> SessionOffer:
@@ -104,7 +83,12 @@ def offer_from_request(request: OpenSession.Request) -> SessionOffer:
                 f"image_encodings: found {image.encoding!r} for {image.name}, "
                 f"expected one of {', '.join(known)}"
             )
-    require_possible_sizes(images)
+    for image in images:
+        if image.height and image.width:  # 0: not known yet
+            try:
+                require_size(image.height, image.width)
+            except ImageError as error:
+                raise ImageError(f"{image.name}: {error}") from error
     _require_one_for_each_name(request)
     try:
         tags = parse_tags(request.tags)
@@ -117,7 +101,7 @@ def offer_from_request(request: OpenSession.Request) -> SessionOffer:
         "kind": _kind_of(request),
         "accepts_weight_updates": not request.refuses_weight_updates,
     }
-    return SessionOffer(**{**_read_fields(request, SessionOffer), **special})
+    return SessionOffer(**{**read_fields(request, OpenSession.Request, SessionOffer), **special})
 
 
 def _require_lengths(request: OpenSession.Request) -> None:
@@ -174,7 +158,7 @@ def _require_namespace(namespace: str) -> None:
 
 def reply_to_response(reply: SessionReply) -> OpenSession.Response:
     """Return the response that carries a reply."""
-    return OpenSession.Response(**_write_fields(reply, OpenSession.Response))
+    return OpenSession.Response(**write_fields(reply, OpenSession.Response))
 
 
 def status_from_response(response: GetStatus.Response) -> StatusReply:
@@ -191,5 +175,5 @@ def status_from_response(response: GetStatus.Response) -> StatusReply:
 
 def reply_from_response(response: OpenSession.Response) -> SessionReply:
     """Return the reply in a response."""
-    values = _read_fields(response, SessionReply)
+    values = read_fields(response, OpenSession.Response, SessionReply)
     return SessionReply(**{**values, "observation_steps": max(1, response.observation_steps)})

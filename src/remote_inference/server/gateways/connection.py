@@ -140,8 +140,8 @@ class ConnectionLink:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._answer: asyncio.Future[Chunk] | None = None
-        self._is_open = True
+        self._answer: asyncio.Future[Chunk] = self._loop.create_future()
+        self.is_open = True  # the client has not gone: its chunks are not dropped
         self.paused = False  # its clients have no word for it
         self.ended: asyncio.Future[str] = self._loop.create_future()  # why the server has ended the session
 
@@ -150,30 +150,22 @@ class ConnectionLink:
         self._answer = self._loop.create_future()
         return self._answer
 
-    def leave(self) -> None:
-        """Note that the client is gone; chunks are dropped from now on."""
-        self._is_open = False
-
     def send(self, chunk: Chunk) -> None:
-        self._call(self._set_answer, chunk)
+        self._set(lambda: self._answer, chunk)
 
     def is_present(self) -> bool:
-        return self._is_open
+        return self.is_open
 
     def close(self, reason: str) -> None:
-        self._call(self._set_ended, reason)
+        self._set(lambda: self.ended, reason)
 
-    def _call(self, function: object, argument: object) -> None:
+    def _set(self, find: Callable[[], asyncio.Future[Any]], result: object) -> None:
+        def set_result() -> None:
+            if not (future := find()).done():
+                future.set_result(result)
+
         with suppress(RuntimeError):  # the loop has ended, and with it the connection
-            self._loop.call_soon_threadsafe(function, argument)  # type: ignore[arg-type]
-
-    def _set_answer(self, chunk: Chunk) -> None:
-        if self._is_open and self._answer is not None and not self._answer.done():
-            self._answer.set_result(chunk)
-
-    def _set_ended(self, reason: str) -> None:
-        if not self.ended.done():
-            self.ended.set_result(reason)
+            self._loop.call_soon_threadsafe(set_result)
 
 
 def limit_connections(most: int) -> type[ServerConnection]:
@@ -283,7 +275,7 @@ class Connection:
             self._seq_id += 1
             if isinstance(frame, str):
                 raise WireError("frame: found a text frame, expected a binary one that holds msgpack")
-            observation = unpack_map(frame, self._host.manifest.max_request_bytes)
+            observation = unpack_map(frame, self._host.serving.manifest.max_request_bytes)
             name = observation.pop("endpoint", "infer")
             endpoint = self._endpoints.get(name) if isinstance(name, str) else None
             if endpoint is None:
@@ -335,7 +327,7 @@ class Connection:
         raise self._socket.protocol.close_exc
 
     def _leave(self, session: Session, reason: str) -> None:
-        self._link.leave()
+        self._link.is_open = False
         self._host.end(session, reason)
 
     async def _send(self, frame: str | bytes) -> None:

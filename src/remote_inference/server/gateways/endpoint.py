@@ -54,13 +54,14 @@ class OpenpiEndpoint:
     def __init__(self, section: OpenpiSection, host: GatewayHost) -> None:
         self._section = section
         self._host = host
+        spec, manifest = host.serving.policy.spec, host.serving.manifest
         try:
-            keys = section.keys_for(host.spec)
+            keys = section.keys_for(spec)
         except DocumentError as error:
             raise StartupError(str(error)) from error
-        self._reader = ObservationReader(keys, host.spec, host.manifest.default_task)
+        self._reader = ObservationReader(keys, spec, manifest.default_task)
         try:
-            self._metadata = pack(dict(section.metadata or _describe(host.spec)))
+            self._metadata = pack(dict(section.metadata or _describe(spec)))
         except WireError as error:
             raise StartupError(f"openpi.metadata: {error}") from error
         self._authorization = _read_authorization(section.api_key_file)
@@ -98,16 +99,16 @@ class OpenpiEndpoint:
                 self._started.set_exception(error)
 
     async def _serve(self) -> None:
-        stop, max_sockets = asyncio.Event(), self._host.manifest.max_sessions + MAX_OTHER_SOCKETS
+        stop, manifest = asyncio.Event(), self._host.serving.manifest
         async with serve(
             self._handle,
             self._section.host,
             self._section.port,
             process_request=self._check,
-            create_connection=limit_connections(max_sockets),
+            create_connection=limit_connections(manifest.max_sessions + MAX_OTHER_SOCKETS),
             origins=[None],  # no page in a browser on this machine
             compression=None,
-            max_size=self._host.manifest.max_request_bytes,
+            max_size=manifest.max_request_bytes,
             max_queue=WAITING_FRAMES,
             close_timeout=CLOSE_TIMEOUT_S,
             server_header=None,
@@ -150,7 +151,7 @@ class OpenpiEndpoint:
 
         The name is none that a ROS robot could have, and stays the same for a client that comes back alone.
         """
-        spec, peer = self._host.spec, socket.remote_address
+        spec, peer = self._host.serving.policy.spec, socket.remote_address
         return SessionOffer(
             action_names=spec.action_names,
             state_names=spec.state_names,

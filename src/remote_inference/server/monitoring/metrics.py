@@ -21,7 +21,7 @@ DURATION_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64)
 
 
-class ServerMetrics:
+class ServerMetrics(Collector):
     """One server's metrics in a registry of its own.
 
     Series with the label `robot` (the robot's namespace) exist while its session is open. Other labels of a
@@ -38,6 +38,8 @@ class ServerMetrics:
 
         tag_keys: of the tags that become labels.
         """
+        self._snapshot = snapshot
+        self._clock_s = clock_s
         self._registry = CollectorRegistry()
         self._tag_keys = tuple(tag_keys)
         labels = ("robot", *(f"tag_{key}" for key in tag_keys))
@@ -103,7 +105,7 @@ class ServerMetrics:
             "waited before its arrival was noted.",
             registry=self._registry,
         )
-        self._registry.register(_SnapshotCollector(snapshot, clock_s))
+        self._registry.register(self)
         ProcessCollector(registry=self._registry)
         self._robots: dict[str, _RobotSeries] = {}
         self._label_values: dict[str, tuple[str, ...]] = {}  # of each robot's series
@@ -146,46 +148,11 @@ class ServerMetrics:
         """Return every metric with its samples as they are now."""
         return list(self._registry.collect())
 
-
-@dataclass(frozen=True)
-class _RobotSeries:
-    """One robot's series, or all robots': finding them by label takes three times as long as counting."""
-
-    request_s: Histogram
-    queue_wait_s: Histogram
-    inference_s: Histogram
-    staleness_s: Histogram
-    capture_skew_s: Histogram
-    superseded: Counter
-    errors: Counter
-
-    def labels(self, values: Sequence[str]) -> _RobotSeries:
-        """Return the series with these values of the labels; they begin with the first call."""
-        return _RobotSeries(*(metric.labels(*values) for metric in vars(self).values()))
-
-    def record(self, record: RequestRecord) -> None:
-        if record.superseded:
-            self.superseded.inc(record.superseded)
-        if record.status == "error":
-            self.errors.inc()
-        if not record.batch_size:
-            return
-        self.request_s.observe((record.queue_wait_ms + record.inference_ms) / 1e3)
-        self.queue_wait_s.observe(record.queue_wait_ms / 1e3)
-        self.inference_s.observe(record.inference_ms / 1e3)
-        self.staleness_s.observe(record.staleness_ms / 1e3)
-        self.capture_skew_s.observe(record.capture_skew_ms / 1e3)
-
-
-class _SnapshotCollector(Collector):
-    def __init__(self, snapshot: Callable[[], ServerSnapshot], clock_s: Callable[[], float]) -> None:
-        self._snapshot = snapshot
-        self._clock_s = clock_s
-
     def describe(self) -> list[Metric]:
         return []  # called at registration, when there are no values yet
 
     def collect(self) -> Iterator[Metric]:
+        """Yield what is read from the snapshot at each scrape."""
         now = self._snapshot()
         ready = not now.unready_reason(self._clock_s())
         yield InfoMetricFamily(
@@ -227,6 +194,36 @@ class _SnapshotCollector(Collector):
             now.captures_dropped,
         )
         yield from _weights_families(now.weights)
+
+
+@dataclass(frozen=True)
+class _RobotSeries:
+    """One robot's series, or all robots': finding them by label takes three times as long as counting."""
+
+    request_s: Histogram
+    queue_wait_s: Histogram
+    inference_s: Histogram
+    staleness_s: Histogram
+    capture_skew_s: Histogram
+    superseded: Counter
+    errors: Counter
+
+    def labels(self, values: Sequence[str]) -> _RobotSeries:
+        """Return the series with these values of the labels; they begin with the first call."""
+        return _RobotSeries(*(metric.labels(*values) for metric in vars(self).values()))
+
+    def record(self, record: RequestRecord) -> None:
+        if record.superseded:
+            self.superseded.inc(record.superseded)
+        if record.status == "error":
+            self.errors.inc()
+        if not record.batch_size:
+            return
+        self.request_s.observe((record.queue_wait_ms + record.inference_ms) / 1e3)
+        self.queue_wait_s.observe(record.queue_wait_ms / 1e3)
+        self.inference_s.observe(record.inference_ms / 1e3)
+        self.staleness_s.observe(record.staleness_ms / 1e3)
+        self.capture_skew_s.observe(record.capture_skew_ms / 1e3)
 
 
 def _weights_families(weights: WeightsView) -> Iterator[Metric]:

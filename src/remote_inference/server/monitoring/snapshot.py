@@ -109,19 +109,6 @@ class _History:
     last_ns: int | None = None
     latencies_ms: deque[float] = field(default_factory=lambda: deque(maxlen=SHOWN_REQUESTS))
 
-    @classmethod
-    def of(cls, session: Session) -> _History:
-        offer = session.offer
-        view = SessionView(
-            session.session_id,
-            offer.robot_namespace,
-            offer.client,
-            "new",
-            tags=offer.tags,
-            kind=offer.kind.value,
-        )
-        return cls(view)
-
     def show(self, now_ns: int) -> SessionView:
         """Return the session as it is now."""
         if self.last_ns is None:
@@ -147,12 +134,13 @@ class SessionHistories:
         """Begin the histories of new sessions, and forget those of closed sessions."""
         with self._lock:
             old = {history.view.session_id: history for history in self._histories.values()}
-            self._histories = {
-                s.offer.robot_namespace: old.get(s.session_id) or _History.of(s) for s in sessions
-            }
+            self._histories = {}
             for session in sessions:
-                paused = session.link is not None and session.link.paused
-                self._histories[session.offer.robot_namespace].paused = paused
+                offer, id_ = session.offer, session.session_id
+                robot, client, kind = offer.robot_namespace, offer.client, offer.kind.value
+                view = SessionView(id_, robot, client, "new", tags=offer.tags, kind=kind)
+                history = self._histories[robot] = old.get(id_) or _History(view)
+                history.paused = session.link is not None and session.link.paused
 
     def record(self, record: RequestRecord, now_ns: int) -> None:
         """Record one request; ignore it if its robot has no open session."""

@@ -14,8 +14,6 @@ from typing import Protocol
 from remote_inference.base.exchange import SessionOffer, SessionReply
 from remote_inference.base.limits import shorten
 from remote_inference.base.nodes.runtime import StartupError
-from remote_inference.base.policy import PolicySpec
-from remote_inference.server.manifest.manifest import Manifest
 from remote_inference.server.nodes.serving import Serving
 from remote_inference.server.nodes.session_services import SessionServices
 from remote_inference.server.requests.request_log import RequestRecord
@@ -34,14 +32,6 @@ class GatewayHost:
     services: SessionServices  # whose registry, refusals and terms count for all sessions
     log_request: Callable[[RequestRecord], None]
     on_failure: Callable[[BaseException], None]  # stops the server: the gateway cannot go on
-
-    @property
-    def manifest(self) -> Manifest:
-        return self.serving.manifest
-
-    @property
-    def spec(self) -> PolicySpec:
-        return self.serving.policy.spec
 
     def admit(self, offer: SessionOffer, link: Link) -> Session:
         """Open a session. Raises Refused, and whatever the policy raises when it makes processors."""
@@ -86,7 +76,8 @@ class GatewayHost:
         self.services.refusals.note_fault(offer.robot_namespace, offer.client, error)
 
     def _require_accepted(self, offer: SessionOffer) -> SessionReply:
-        reply = self.services.registry.reply(offer, self.spec, self.services.terms(self.serving))
+        spec, terms = self.serving.policy.spec, self.services.terms(self.serving)
+        reply = self.services.registry.reply(offer, spec, terms)
         if not reply.accepted:
             self.services.refusals.note(offer.robot_namespace, offer.client, reply.rejection, reply.message)
             raise Refused(reply.message)
@@ -102,7 +93,7 @@ class Gateway(Protocol):
 
 def open_gateway(host: GatewayHost) -> Gateway | None:
     """Open the gateway of the manifest's section `openpi`; None without one. Raises StartupError."""
-    section = host.manifest.openpi
+    section = host.serving.manifest.openpi
     if section is None:
         return None
     try:

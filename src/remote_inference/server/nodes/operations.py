@@ -9,6 +9,7 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from rclpy.impl.logging_severity import LoggingSeverity
@@ -19,6 +20,7 @@ from remote_inference.base.nodes.diagnostics import Diagnostics, make_status, sh
 from remote_inference.base.nodes.robot_logger import calm
 from remote_inference.base.nodes.runtime import StartupError
 from remote_inference.base.nodes.timers import TimerSchedule
+from remote_inference.base.wire.arrays import read_fields, write_fields
 from remote_inference.msg import ServerStatus
 from remote_inference.server.live_weights import CLOSED
 from remote_inference.server.manifest.manifest import Manifest
@@ -34,24 +36,17 @@ from remote_inference.server.sessions import Session
 def describe_policy(status: ServerStatus, serving: Serving, terms: ServerTerms) -> None:
     """Fill in a status: the policy, its load and its counters."""
     spec, finishing = serving.policy.spec, serving.worker.finishing
+    for name, value in (write_fields(spec, status) | write_fields(finishing.counters, status)).items():
+        setattr(status, name, value)
     status.policy_name = spec.name
     status.policy_revision = spec.revision
     status.policy_fingerprint = spec.fingerprint
-    status.action_names = list(spec.action_names)
-    status.state_names = list(spec.state_names)
     status.image_features = list(spec.image_shapes)
-    status.chunk_size = spec.chunk_size
-    status.observation_steps = spec.observation_steps
-    status.trained_fps = spec.trained_fps
-    status.supports_rtc = spec.supports_rtc
     status.continuation = spec.continuation.value
     status.serving_mode = spec.serving_mode.value
     status.accepting = terms.accepting and not terms.failing
     status.max_sessions = terms.capacity(spec)
     status.load = terms.load
-    status.requests = finishing.counters.requests
-    status.errors = finishing.counters.errors
-    status.superseded = finishing.counters.superseded
     if samples := tuple(finishing.inference_ms):
         status.inference_ms = statistics.median(samples)
     status.response_ms = serving.response_ms
@@ -59,29 +54,8 @@ def describe_policy(status: ServerStatus, serving: Serving, terms: ServerTerms) 
         status.weights_version = serving.weights.view.version
 
 
-PERIOD_S = 0.1
-WINDOW_S = 5.0
-
-
-class ExecutorLag:
-    """Measures how long ready work waits for the executor's thread, by how late periodic calls are made."""
-
-    def __init__(self, schedule: TimerSchedule) -> None:
-        """schedule: on the clock of time.monotonic."""
-        self._late_s = deque([0.0], maxlen=round(WINDOW_S / PERIOD_S))
-        self._periodic = schedule.every(PERIOD_S, self._measure)
-        self._due_s = self._periodic.due_s
-
-    @property
-    def longest_s(self) -> float:
-        """The longest lateness in the last WINDOW_S [s]."""
-        return max(self._late_s)
-
-    def _measure(self) -> None:
-        self._late_s.append(max(0.0, time.monotonic() - self._due_s))
-        self._due_s = self._periodic.due_s
-
-
+LAG_PERIOD_S = 0.1
+LAG_WINDOW_S = 5.0
 HIGH_LOAD = 0.8  # the load that `warmup.capacity` plans with
 
 
@@ -125,11 +99,15 @@ class Operations:
     """A policy server's observers. The worker's thread calls `record`; the executor's calls the rest."""
 
     def __init__(self, node: Node, schedule: TimerSchedule, instance_id: str) -> None:
+        """schedule: on the clock of time.monotonic."""
         self._server = node.get_fully_qualified_name()
         self._instance_id = instance_id
         self._logger, self._calm = node.get_logger(), calm(node)
         self._record_logger = self._logger.get_child("requests")
-        self._lag = ExecutorLag(schedule)
+        # How long ready work waits for the executor's thread, by how late periodic calls are made [s].
+        self._lags_s = deque([0.0], maxlen=round(LAG_WINDOW_S / LAG_PERIOD_S))
+        self._lag_timer = schedule.every(LAG_PERIOD_S, self._measure_lag)
+        self._lag_due_s = self._lag_timer.due_s
         self._histories = SessionHistories()
         self._loads: deque[float] = deque(maxlen=SHOWN_LOADS)
         self._last_load_s = 0.0
@@ -192,27 +170,19 @@ class Operations:
             self._last_load_s = now_s
             self._loads.append(round(status.load, 3))
         now_ns = time.monotonic_ns()
-        self._snapshot = ServerSnapshot(
+        self._snapshot = replace(
+            ServerSnapshot(**read_fields(status, ServerStatus, ServerSnapshot), made_s=now_s),
             server=self._server,
             instance_id=self._instance_id,
-            lifecycle_state=status.lifecycle_state,
-            made_s=now_s,
-            accepting=status.accepting,
             worker_alive=serving.alive if serving else True,
             policy_unready=serving.watch.unready_reason(now_ns) if serving else "",
             policy_unhealthy=serving.watch.unhealthy_reason(now_ns) if serving else "",
             failed_batches=serving.watch.failed_batches if serving else 0,
             policy=f"{status.policy_name} {status.policy_revision}".strip(),
-            policy_fingerprint=status.policy_fingerprint,
             device=serving.device if serving else "",
-            serving_mode=status.serving_mode,
-            max_sessions=status.max_sessions,
             load=round(status.load, 3),
             loads=tuple(self._loads),
             inference_ms=None if math.isnan(status.inference_ms) else round(status.inference_ms, 3),
-            requests=status.requests,
-            errors=status.errors,
-            superseded=status.superseded,
             refused_sessions=refused,
             audit_lines_dropped=self._request_log.dropped if self._request_log else 0,
             captures_dropped=serving.captures.dropped if serving and serving.captures else 0,
@@ -220,8 +190,12 @@ class Operations:
             sessions=self._histories.views(now_ns),
         )
         self._diagnostics.report(server_diagnostic(self._snapshot))
-        self._metrics.executor_lag_s.set(self._lag.longest_s)
+        self._metrics.executor_lag_s.set(max(self._lags_s))
         self._report_undelivered(serving.worker if serving else None)
+
+    def _measure_lag(self) -> None:
+        self._lags_s.append(max(0.0, time.monotonic() - self._lag_due_s))
+        self._lag_due_s = self._lag_timer.due_s
 
     def _report_undelivered(self, worker: Worker | None) -> None:
         total = worker.finishing.counters.undelivered if worker else 0

@@ -259,7 +259,7 @@ class Serving:
         """True while no request waits or is served, and no chunk is on its way out."""
         # In this order: a session is in service before its mailbox is empty and until its chunk is out.
         return (
-            not any(session.mailbox.arrival_ns is not None for session in self._registry.all())
+            not any(session.mailbox.letter is not None for session in self._registry.all())
             and not any(session.in_service for session in self._registry.all())
             and not self.watch.busy.running_s(time.monotonic_ns())
             and self._delay_line.empty
@@ -313,8 +313,12 @@ class Serving:
         except BaseException as error:
             if self._loading.done():  # a server without this thread would admit robots and never answer
                 self._on_failure(error)
-            else:
-                self._loading.set_exception(_as_error(error))
+            elif isinstance(error, Exception):
+                self._loading.set_exception(error)
+            else:  # `sys.exit` or a panic in Rust would end the waiting thread, too
+                wrapped = PolicyError(f"{type(error).__name__}: {error}")
+                wrapped.__cause__ = error
+                self._loading.set_exception(wrapped)
 
     def _prepare(self, placed: PlacedPolicy, pools: ExitStack) -> None:
         manifest, policy = self.manifest, placed.policy
@@ -361,12 +365,3 @@ class Serving:
             self._work.clear()
             while not self._stop.is_set() and self.worker.step(self._registry.all()):
                 pass
-
-
-def _as_error(error: BaseException) -> Exception:
-    """Return an Exception for any error: `sys.exit` or a panic in Rust would end the waiting thread, too."""
-    if isinstance(error, Exception):
-        return error
-    wrapped = PolicyError(f"{type(error).__name__}: {error}")
-    wrapped.__cause__ = error
-    return wrapped

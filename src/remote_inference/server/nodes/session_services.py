@@ -212,7 +212,7 @@ class SessionServices:
         )
 
     def end_abandoned(self) -> None:
-        """End the sessions whose robots are gone, silent or use another server."""
+        """End the sessions whose robots are gone, silent or use another server; listen to the quiet ones."""
         if self._expiry is None:
             return
         gone = self._expiry.expired(self.registry.all(), Session.is_present, time.monotonic_ns())
@@ -220,9 +220,6 @@ class SessionServices:
             if self.registry.end(session, reason):
                 log = self.log_of(session.offer, session.session_id)
                 log.info(f"{session.offer.client}: ended {session.session_id}: {reason}")
-        self._listen_to_the_quiet()
-
-    def _listen_to_the_quiet(self) -> None:
         quiet_ns = time.monotonic_ns() - round(QUIET_AFTER_S * 1e9)
         for session in self.registry.all():
             if isinstance(session.link, RosLink):

@@ -15,8 +15,6 @@ from remote_inference.server.manifest.manifest import ModelSource
 from remote_inference.server.manifest.sections import BACK_ENDS, BackEnd
 from remote_inference.server.policies.replicas import ReplicatedPolicy
 
-__all__ = ["PlacedPolicy", "import_back_end", "load_on_first_device", "load_policy"]
-
 # One file and one line each. A module and its libraries are imported when a manifest names the back end.
 BACK_ENDS.add("chunk_network", f"{__name__}.networks.torch_chunk:load", needs=("torch", "safetensors"))
 BACK_ENDS.add("gr00t", f"{__name__}.remote.gr00t:load", needs=("zmq",))

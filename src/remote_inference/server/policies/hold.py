@@ -28,10 +28,6 @@ MEASURED_KINDS = tuple(kind for kind in ANY_KIND if kind not in GOING_ON)  # at 
 ZERO_KINDS = (*GOING_ON, f"{RELATIVE}position")  # that rest at 0
 
 
-class HoldOptions(Document):
-    """Keys of `model.options`: none."""
-
-
 class HoldConfig(Document):
     """`policy.json` of a hold policy; `image_features` maps each camera to `[height, width, 3]`."""
 
@@ -61,7 +57,7 @@ class HoldConfig(Document):
 
 def load(source: ModelSource) -> HoldPolicy:
     """Load the policy of a manifest. Nothing is computed: whatever device and dtype are named will do."""
-    source.read_options(HoldOptions)
+    source.read_options(Document)  # it has none
     return HoldPolicy(source.require_path())
 
 
@@ -70,17 +66,14 @@ class HoldProcessors:
 
     def __init__(self, indices: Sequence[int | None], features: Sequence[str]) -> None:
         """Store the place of each action in the state, None for 0."""
-        self._measured = [place for place, index in enumerate(indices) if index is not None]
-        self._indices = [index for index in indices if index is not None]
-        self._action_dim = len(indices)
+        self._indices = tuple(indices)
         self._features = tuple(features)
 
     def pre(self, observation: PolicyObservation) -> Float32Array:
         if missing := [feature for feature in self._features if feature not in observation.images]:
             raise PolicyError(f"{', '.join(missing)}: missing; found {sorted(observation.images)}")
-        actions = np.zeros(self._action_dim, np.float32)
-        actions[self._measured] = np.asarray(observation.state, np.float32)[self._indices]
-        return actions
+        state = observation.state
+        return np.array([0.0 if index is None else state[index] for index in self._indices], np.float32)
 
     def post(self, chunk_model: Float32Array) -> Float32Array:
         return chunk_model

@@ -103,7 +103,11 @@ def sample_batch(spec: PolicySpec, task: str) -> tuple[list[bytes], SessionOffer
     take longer for them than for equal ones. The first has the longest prefix: guidance is slower than none
     and needs a warm-up of its own.
     """
-    *past, present = [_sample_step(spec) for _ in range(spec.observation_steps)]
+    # Images of their own in each step: they take as long to decode as a moving robot's.
+    *past, present = [
+        SensedStep(np.zeros(len(spec.state_names), np.float32), [*map(_picture, spec.image_shapes.values())])
+        for _ in range(spec.observation_steps)
+    ]
     offer = SessionOffer(
         action_names=spec.action_names,
         state_names=spec.state_names,
@@ -137,12 +141,6 @@ def _sample_prefixes(chunk_size: int) -> list[tuple[int, int]]:
         (chunk_size * eighths // 8, 1 + chunk_size * index // 16)
         for index, eighths in enumerate((8, 0, 4, 6, 2, 7, 3, 5))
     ]
-
-
-def _sample_step(spec: PolicySpec) -> SensedStep:
-    """Return a step with images of its own, which take as long to decode as a moving robot's."""
-    state = np.zeros(len(spec.state_names), np.float32)
-    return SensedStep(state, [_picture(shape) for shape in spec.image_shapes.values()])
 
 
 def _picture(shape: tuple[int, int, int]) -> CompressedImage:

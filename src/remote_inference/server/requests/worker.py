@@ -118,9 +118,7 @@ class Intake:
 
     def _ask(self, rank: _Rank, sessions: Sequence[Session], joinable: int) -> Selection:
         ready = [
-            session
-            for session in sessions
-            if not session.in_service and session.mailbox.arrival_ns is not None
+            session for session in sessions if not session.in_service and session.mailbox.letter is not None
         ]
         return rank.scheduler.select(ready, joinable, self._clock_ns(), chosen=len(rank.ahead.jobs))
 
@@ -202,7 +200,9 @@ class Worker:
     def step(self, sessions: Sequence[Session]) -> bool:
         """Serve one batch; return whether there was one."""
         policy_version = show_policy_version(self._policy.spec.fingerprint, self._find_version())
-        self._watch.check_when_due(self._clock_ns, episode_at_stake=self._has_history(sessions))
+        # Whether the policy itself, and not only its processors, remembers a robot's episode.
+        at_stake = self._is_exclusive and any(session.episode_id is not None for session in sessions)
+        self._watch.check_when_due(self._clock_ns, episode_at_stake=at_stake)
         begin_ns = self._clock_ns()
         batch = self.intake.take(sessions)
         if not batch.jobs:
@@ -224,10 +224,6 @@ class Worker:
         version = self._update_weights()
         self.busy.add(begin_ns, self._clock_ns())
         return version
-
-    def _has_history(self, sessions: Sequence[Session]) -> bool:
-        """Return whether the policy itself, and not only its processors, remembers a robot's episode."""
-        return self._is_exclusive and any(session.episode_id is not None for session in sessions)
 
     @property
     def _is_exclusive(self) -> bool:
@@ -315,5 +311,5 @@ class Worker:
     def _finish_on_its_thread(self, jobs: Sequence[Job]) -> None:
         self.finishing.finish(jobs)
         self._finishing_slots.release()
-        if any(job.session.mailbox.arrival_ns is not None for job in jobs):
+        if any(job.session.mailbox.letter is not None for job in jobs):
             self._on_free()

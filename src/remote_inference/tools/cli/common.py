@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from remote_inference.base.errors import UserError
 from remote_inference.tools.cli.exit_codes import EXIT_NO, EXIT_OK
@@ -25,20 +25,33 @@ if TYPE_CHECKING:
 MOST_CHARACTERS = 32  # of what is done: a long path would leave no room for the bar
 TIMEOUT_S = 5.0
 ROBOT_HELP = "the robot's namespace, with or without slashes"
+Number = TypeVar("Number", int, float)
+
+
+def bounded(kind: type[Number], allows: Callable[[Number], bool], expected: str) -> Callable[[str], Number]:
+    """Return what reads an argument that is a number of a kind; it raises ArgumentTypeError."""
+
+    def read(text: str) -> Number:
+        if not allows(value := kind(text)):
+            raise argparse.ArgumentTypeError(f"found {text}, expected {expected}")
+        return value
+
+    read.__name__ = kind.__name__  # which argparse says of a text that is none
+    return read
+
+
+positive = bounded(float, lambda value: 0.0 < value <= 3600.0, "above 0 and at most 3600")  # a duration [s]
 
 
 def add_output_arguments(
-    parser: argparse.ArgumentParser, *, json_shape: str, quiet: str = "print nothing but errors"
+    parser: argparse.ArgumentParser, *, json_shape: str = "", quiet: str = "print nothing but errors"
 ) -> None:
-    """Declare `--json`, whose one shape the help says, and `--quiet`, unless `quiet` is empty."""
-    parser.add_argument("--json", action="store_true", help=f"print JSON: {json_shape.replace('%', '%%')}")
+    """Declare `--json`, whose one shape the help says, and `--quiet`, unless one's text is empty."""
+    if json_shape:
+        shape = json_shape.replace("%", "%%")
+        parser.add_argument("--json", action="store_true", help=f"print JSON: {shape}")
     if quiet:
-        add_quiet(parser, quiet)
-
-
-def add_quiet(parser: argparse.ArgumentParser, text: str) -> None:
-    """Declare `--quiet`. text: what is still printed."""
-    parser.add_argument("--quiet", action="store_true", help=text)
+        parser.add_argument("--quiet", action="store_true", help=quiet)
 
 
 def require_new(path: Path, option: str, *, force: bool) -> None:
@@ -61,13 +74,6 @@ def add_timeout(parser: argparse.ArgumentParser, whom: str = "the robot") -> Non
 def add_namespace(parser: argparse.ArgumentParser, without: str) -> None:
     """Declare `--namespace` of a verb that reads bags. without: what it means to leave it out."""
     parser.add_argument("--namespace", metavar="ROBOT", help=f"{ROBOT_HELP} (default: {without})")
-
-
-def positive(text: str) -> float:
-    """Return a duration [s] from text."""
-    if not 0.0 < (value := float(text)) <= 3600.0:
-        raise argparse.ArgumentTypeError(f"found {text}, expected above 0 and at most 3600")
-    return value
 
 
 def open_client(name: str, namespace: str = "/") -> OperatorClient:

@@ -103,7 +103,10 @@ class _Probe:
                 self._changed_s = time.monotonic()
             self._known |= known
             self._ros.spin(POLL_S)
-            self._drop_received_images()
+            for topic in self._images:  # one of each is enough, and they are large
+                if topic not in self._silent and self._subscriptions[topic] is not None:
+                    self._ros.node.destroy_subscription(self._subscriptions[topic])
+                    self._subscriptions[topic] = None
             now_s = time.monotonic()
         if not self._has_positions():
             raise OperatorError(
@@ -190,13 +193,6 @@ class _Probe:
         self._silent.discard(topic)
         self._descriptions[topic] = message.data
 
-    def _drop_received_images(self) -> None:
-        """Unsubscribe from images that have come: one of each is enough, and they are large."""
-        for topic in self._images:
-            if topic not in self._silent and self._subscriptions[topic] is not None:
-                self._ros.node.destroy_subscription(self._subscriptions[topic])
-                self._subscriptions[topic] = None
-
     # -- controllers -----------------------------------------------------------------------------------------
 
     def _find_commands(self) -> list[CommandTopic]:
@@ -212,7 +208,10 @@ class _Probe:
             self._remarks += [facts.problem] if facts.problem else []
             state = states[facts.node]
             inactive = f"{facts.node} is {state}" if state else ""
-            kind = "position" if type_name == TRAJECTORY else _kind_of(facts)
+            # What its parameters say, as far as they say one kind.
+            said = (facts.interface,) if facts.interface else facts.command_interfaces
+            known_kind = said[0] if len(said) == 1 and said[0] in MOTIONS else ""
+            kind = "position" if type_name == TRAJECTORY else known_kind
             commands.append(CommandTopic(self._relative(topic), type_name, facts.joints, kind, inactive))
         return commands
 
@@ -282,12 +281,6 @@ class _Probe:
 
     def _relative(self, topic: str) -> str:
         return topic.removeprefix(f"{self._namespace}/")
-
-
-def _kind_of(facts: ControllerFacts) -> str:
-    """Return what a controller's commands are, as far as its parameters say one kind."""
-    interfaces = (facts.interface,) if facts.interface else facts.command_interfaces
-    return interfaces[0] if len(interfaces) == 1 and interfaces[0] in MOTIONS else ""
 
 
 def _numbers_of(type_name: str) -> tuple[tuple[str, ...], str]:

@@ -192,7 +192,9 @@ def _print_policy(evaluation: Evaluation, letter: str) -> None:
             cells = [list(map(_number, row)) for row in values]
             _print_table(f"\nagainst the {words}, {sums.rows} rows", STATISTICS, joints, cells)
     if joints := evaluation.executed.by_joint():
-        groups = _groups(len(joints[0].mean_abs_by_row))
+        rows = len(joints[0].mean_abs_by_row)
+        count = min(rows, ROW_GROUPS)
+        groups = [range(*pair) for pair in pairwise(round(rows * n / count) for n in range(count + 1))]
         headings = [f"{group[0]}-{group[-1]}" for group in groups]
         cells = [[_number(_mean(joint, group)) for group in groups] for joint in joints]
         _print_table("\nmean absolute error by rows of the chunk", headings, joints, cells)
@@ -217,12 +219,6 @@ def _describe_chunks(evaluation: Evaluation) -> str:
         return "no recorded chunk to compare with"
     of = "of the same policy" if same == compared else f"{same} of the same policy"
     return f"{compared} recorded chunks ({of}), {evaluation.identical_chunks} equal bit for bit"
-
-
-def _groups(rows: int) -> list[range]:
-    count = min(rows, ROW_GROUPS)
-    bounds = [round(rows * place / count) for place in range(count + 1)]
-    return [range(*pair) for pair in pairwise(bounds)]
 
 
 def _mean(joint: JointErrors, rows: range) -> float:

@@ -11,7 +11,7 @@ import argparse
 import os
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -31,69 +31,52 @@ WIDTH = 80  # columns of a help
 
 @dataclass(frozen=True)
 class Verb:
-    """One verb. place: module and the name that the verb has in it, as `cli/verbs/__init__.py` says."""
+    """One verb. place: its module in `cli/verbs`, or MODULE:NAME; without one each is the verb's own name."""
 
     name: str
     help: str
-    place: str
+    place: str = ""
     has_nodes: bool = False  # talks to nodes or starts them, and so needs a middleware that is installed
 
 
 NodeVerb = partial(Verb, has_nodes=True)
 VERBS = (
-    NodeVerb("demo", "watch the simulated arm pick cubes, driven by a policy server", "demo:demo"),
+    NodeVerb("demo", "watch the simulated arm pick cubes, driven by a policy server"),
     NodeVerb(
         "serve",
         f"serve the policy of a folder or file: write its manifest, try it, run a server, {MIDDLEWARE}",
-        "nodes:serve",
+        "nodes",
     ),
-    NodeVerb("robot", f"run one robot's node, as robot.launch.py does, {MIDDLEWARE}", "nodes:robot"),
-    NodeVerb("server", f"run a policy server, as server.launch.py does, {MIDDLEWARE}", "nodes:server"),
-    NodeVerb("status", "show what a robot does, and why", "robots:status"),
+    NodeVerb("robot", f"run one robot's node, as robot.launch.py does, {MIDDLEWARE}", "nodes"),
+    NodeVerb("server", f"run a policy server, as server.launch.py does, {MIDDLEWARE}", "nodes"),
+    NodeVerb("status", "show what a robot does, and why", "robots"),
     NodeVerb("resume", "let a robot move", "robots:trigger"),
     NodeVerb("pause", "hold a robot where it is; its queue is kept", "robots:trigger"),
     NodeVerb("clear-stop", "release a robot's stop, once its input is good again", "robots:trigger"),
     NodeVerb("takeover", "let a person command a robot, by its contract's topic", "robots:trigger"),
     NodeVerb("release", "give a robot that a person took over back to the policy", "robots:trigger"),
-    NodeVerb(
-        "reset", "drop a robot's queue and begin a new episode, with another task if given", "robots:reset"
-    ),
-    NodeVerb("run-task", "let a robot work on one task, and wait for the end", "robots:run_task"),
-    NodeVerb("list", "list the robots and servers that the graph shows", "robots:list"),
-    NodeVerb("top", "watch robots and servers in a live table", "robots:top"),
-    Verb("doctor", "look for what keeps robots from moving", "checks:doctor"),
-    Verb("check", "validate contracts and manifests, and whether they fit", "checks:check"),
-    Verb(
-        "contract",
-        "begin a contract from a robot, a data set or a HUD contract, or turn it into one",
-        "contract:contract",
-    ),
-    Verb("backends", "list what can compute chunks, and what each lacks here", "checks:backends"),
-    Verb("explain", "draw what a robot did, from its bag", "explain:explain"),
-    Verb("verify", "check whether a bag is whole, in order and unchanged, or recover it", "bags:verify"),
-    Verb("export", "turn bags into a data set or a table", "bags:export"),
+    NodeVerb("reset", "drop a robot's queue and begin a new episode, with another task if given", "robots"),
+    NodeVerb("run-task", "let a robot work on one task, and wait for the end", "robots"),
+    NodeVerb("list", "list the robots and servers that the graph shows", "robots"),
+    NodeVerb("top", "watch robots and servers in a live table", "robots"),
+    Verb("doctor", "look for what keeps robots from moving", "checks"),
+    Verb("check", "validate contracts and manifests, and whether they fit", "checks"),
+    Verb("contract", "begin a contract from a robot, a data set or a HUD contract, or turn it into one"),
+    Verb("backends", "list what can compute chunks, and what each lacks here", "checks"),
+    Verb("explain", "draw what a robot did, from its bag"),
+    Verb("verify", "check whether a bag is whole, in order and unchanged, or recover it", "bags"),
+    Verb("export", "turn bags into a data set or a table", "bags"),
     Verb(
         "replay",
         "replay a bag (its decisions, a policy's answers, or the commands on the arm) or captured requests",
-        "replay:replay",
     ),
-    Verb(
-        "export-onnx",
-        "write a chunk policy as an ONNX file, for servers without torch",
-        "policies:export_onnx",
-    ),
-    Verb("hud", "serve a simulated robot to agents that speak HUD's openpi/0", "simulators:hud"),
-    NodeVerb("hud-agent", "play episodes of a HUD bridge with a server's policy", "simulators:hud_agent"),
-    Verb(
-        "evaluate",
-        "measure policies in simulators: success, intervals, what latency costs",
-        "evaluate:evaluate",
-    ),
-    Verb(
-        "rollouts", "play a group of rollouts in isolated environments, for learning", "simulators:rollouts"
-    ),
-    NodeVerb("weights", "show, bring or take back the weights that a server serves", "policies:weights"),
-    Verb("fleet", "keys, certificates and Zenoh configurations of a fleet", "fleet:fleet"),
+    Verb("export-onnx", "write a chunk policy as an ONNX file, for servers without torch", "policies"),
+    Verb("hud", "serve a simulated robot to agents that speak HUD's openpi/0", "simulators"),
+    NodeVerb("hud-agent", "play episodes of a HUD bridge with a server's policy", "simulators"),
+    Verb("evaluate", "measure policies in simulators: success, intervals, what latency costs"),
+    Verb("rollouts", "play a group of rollouts in isolated environments, for learning", "simulators"),
+    NodeVerb("weights", "show, bring or take back the weights that a server serves", "policies"),
+    Verb("fleet", "keys, certificates and Zenoh configurations of a fleet"),
 )
 
 
@@ -130,23 +113,21 @@ class _VerbParser(argparse.ArgumentParser):
         verb, self._verb = self._verb, None
         if verb is None:
             return
-        module_name, _, name = verb.place.partition(":")
-        module = import_module(f"remote_inference.tools.cli.verbs.{module_name}")
+        own = verb.name.replace("-", "_")
+        place, _, name = verb.place.partition(":")
+        name = name or own
+        module = import_module(f"remote_inference.tools.cli.verbs.{place or own}")
         self.description = f"{verb.help[0].upper()}{verb.help[1:]}."
         examples = [f"  {PROGRAM} {verb.name} {words}".rstrip() for words in module.EXAMPLES[name]]
-        self.epilog = "\n".join(["exit codes:", *_exit_codes(verb.name), "", EXAMPLES, *examples])
-        self.set_defaults(run=getattr(module, f"run_{name}"), has_nodes=verb.has_nodes)
+        fold = textwrap.TextWrapper(WIDTH, subsequent_indent=" " * 7).wrap
+        codes = (line for code, text in meanings(verb.name).items() for line in fold(f"  {code:<5}{text}"))
+        self.epilog = "\n".join(["exit codes:", *codes, "", EXAMPLES, *examples])
+        self.set_defaults(run=getattr(module, f"run_{name}", None), has_nodes=verb.has_nodes)
         getattr(module, f"add_{name}")(self)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         self.declare()
         return super().parse_known_args(args, namespace)
-
-
-def _exit_codes(verb: str) -> Iterator[str]:
-    """Yield the lines of a help that say what a verb's exit codes mean."""
-    for code, text in meanings(verb).items():
-        yield from textwrap.wrap(text, WIDTH, initial_indent=f"  {code:<5}", subsequent_indent=" " * 7)
 
 
 # -- The program -----------------------------------------------------------------------------------------

@@ -53,7 +53,10 @@ class TaskClient:
         A KeyboardInterrupt or an error of `on_feedback` cancels the run, which nobody would end later. It is
         raised again when the robot has paused.
         """
-        self._prepare(timeout_s)
+        if not self._ros.spin_until(self._client.server_is_ready, timeout_s):
+            raise OperatorError(f"{self._name}: no such action within {timeout_s:g} s")
+        # Whoever answers a client that was announced later knows the action's, too.
+        self._ros.call(GetParameters, f"{self._node}/get_parameters", GetParameters.Request(), timeout_s)
         goal_id = UUID(uuid=list(uuid4().bytes))  # known before an answer, which may be lost
         sent: Future | None = None
         try:
@@ -105,12 +108,6 @@ class TaskClient:
             name = Termination(end.result.termination).name
             with suppress(OSError):  # of a pipe or terminal that is gone
                 print(f"{self._name}: {name}: {end.result.message}", file=sys.stderr)
-
-    def _prepare(self, timeout_s: float) -> None:
-        if not self._ros.spin_until(self._client.server_is_ready, timeout_s):
-            raise OperatorError(f"{self._name}: no such action within {timeout_s:g} s")
-        # Whoever answers a client that was announced later knows the action's, too.
-        self._ros.call(GetParameters, f"{self._node}/get_parameters", GetParameters.Request(), timeout_s)
 
     def _handle_feedback(self, on_feedback: Callable[[RunPolicy.Feedback], None], message: Any) -> None:
         self._feedback_s = time.monotonic()

@@ -92,7 +92,13 @@ def write_summary(
         "states_visited": numbers.pop("states"),
         "episode_results": [asdict(episode) for episode in episodes],
         "run": numbers,
-        "versions": _versions(),
+        "versions": {
+            "remote_inference": remote_inference.__version__,
+            "python": platform.python_version(),
+            "ros_distro": os.environ.get("ROS_DISTRO", "") or distribution_of_wheels() or "unknown",
+            "rmw": get_rmw_implementation_identifier(),
+            **{library: version(library) for library in LIBRARIES},
+        },
     }
     (folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     return summary
@@ -115,16 +121,6 @@ def _first_success(timeline: Timeline, episodes: Sequence[Episode]) -> tuple[flo
             begin_s = float(timeline.executed.t_s[ticks[0]])
             return begin_s, begin_s + episode.elapsed_s
     return None
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "remote_inference": remote_inference.__version__,
-        "python": platform.python_version(),
-        "ros_distro": os.environ.get("ROS_DISTRO", "") or distribution_of_wheels() or "unknown",
-        "rmw": get_rmw_implementation_identifier(),
-        **{library: version(library) for library in LIBRARIES},
-    }
 
 
 STARTS = "starting a policy server, the simulated arm and its robot's node"
@@ -173,7 +169,7 @@ def _run_once(display: Display, arguments: argparse.Namespace, folder: Path) -> 
         display.announce("drawing report.png and frames.png")
         summary = write_results(options, episodes, folder)
     except (KeyboardInterrupt, ProcessError, OperatorError):
-        _report_early_end(display, f"{len(episodes)} of {options.episodes} episodes", folder)
+        display.say(f"ended early: {len(episodes)} of {options.episodes} episodes finished, in {folder}")
         if episodes:
             _show_summary_so_far(display, options, episodes, folder)
         raise
@@ -182,10 +178,6 @@ def _run_once(display: Display, arguments: argparse.Namespace, folder: Path) -> 
 
 def _cubes(count: int) -> str:
     return f"{count} cube{'s' if count > 1 else ''} of at most {EPISODE_LIMIT_S:g} s"
-
-
-def _report_early_end(display: Display, finished: str, folder: Path) -> None:
-    display.say(f"ended early: {finished} finished, in {folder}")
 
 
 def _show_summary_so_far(
@@ -201,7 +193,8 @@ def _show_summary_so_far(
 def _sweep(display: Display, arguments: argparse.Namespace, folder: Path) -> None:
     cells: dict[tuple[str, float], Cell] = {}
     names = [arguments.strategy] if arguments.strategy else list(STRATEGIES)
-    display.announce(f"{len(LATENCIES_MS) * len(names)} runs, each of {_cubes(arguments.episodes)}")
+    runs = len(LATENCIES_MS) * len(names)
+    display.announce(f"{runs} runs, each of {_cubes(arguments.episodes)}")
     try:
         for latency_ms in LATENCIES_MS:
             for name in names:
@@ -212,7 +205,7 @@ def _sweep(display: Display, arguments: argparse.Namespace, folder: Path) -> Non
                 cells[name, latency_ms] = _run_cell(display, options, folder)
                 write_sweep(cells, folder)
     except (KeyboardInterrupt, ProcessError, OperatorError):
-        _report_early_end(display, f"{len(cells)} of {len(LATENCIES_MS) * len(names)} combinations", folder)
+        display.say(f"ended early: {len(cells)} of {runs} combinations finished, in {folder}")
         if cells:
             write_sweep(cells, folder)
             display.show_sweep(cells, folder)
@@ -235,7 +228,7 @@ def _learn(display: Display, arguments: argparse.Namespace, folder: Path) -> Non
             options_after = after_learning(options, latency_after_ms, folder)
             after.append(_run_cell(display, options_after, folder))
     except (KeyboardInterrupt, ProcessError, OperatorError):
-        _report_early_end(display, f"{len(attempts)} episodes", folder)
+        display.say(f"ended early: {len(attempts)} episodes finished, in {folder}")
         raise
     display.show_learning(write_learning(options, attempts, began_s, after, folder), folder)
 

@@ -108,7 +108,9 @@ def _state_text(state: str) -> str:
 
 
 def summary_table(summary: Mapping[str, Any]) -> Table:
-    latency = summary["latency_ms"]
+    latency, cycle = summary["latency_ms"], "no request was answered"
+    if latency["n"]:
+        cycle = "p50 {p50:.1f}, p95 {p95:.1f}, p99 {p99:.1f} ms ({n} requests)".format_map(latency)
     actions = {name: count for name, count in summary["actions_by_source"].items() if count}
     states = ", ".join(f"{entry['state']} {entry['seconds']:.1f} s" for entry in summary["states_visited"])
     picked = f"{summary['successes']} of {summary['episodes']} ({summary['success_rate']:.0%})"
@@ -117,7 +119,7 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
         ("policy", summary["policy"]),
         ("strategy", f"{summary['strategy']} ({STRATEGIES[summary['strategy']].label})"),
         ("injected latency", summary["injected"]),
-        ("request cycle", _latency_text(latency)),
+        ("request cycle", cycle),
         ("control ticks by source", ", ".join(f"{name} {count}" for name, count in actions.items())),
         ("states", states),
     ]
@@ -140,15 +142,6 @@ def sweep_table(cells: Sweep) -> Table:
 def _picked(episodes: Sequence[Episode]) -> str:
     successes = sum(episode.success for episode in episodes)
     return f"picked {successes} of {len(episodes)}" if episodes else ""
-
-
-def _latency_text(latency: Mapping[str, Any]) -> str:
-    if not latency["n"]:
-        return "no request was answered"
-    return (
-        f"p50 {latency['p50']:.1f}, p95 {latency['p95']:.1f}, p99 {latency['p99']:.1f} ms "
-        f"({latency['n']} requests)"
-    )
 
 
 # -- A run that learns, while it goes on: a live line on the terminal, and a picture that is drawn anew --

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from remote_inference.bags.report.style import BLUE, GREEN, ORANGE, SKY, VERMILLION, save
 from remote_inference.bags.storage.bag import BagReader
 from remote_inference.bags.timeline.robot_bag import EXECUTED_SUFFIX
 from remote_inference.learn.environments.belt_arm.strategies import STRATEGIES
@@ -29,7 +29,7 @@ from remote_inference.tools.demo.trainer_log import read_updates
 
 LATENCIES_MS = (0.0, 300.0, 450.0, 600.0, 800.0, 1000.0)
 # Colour and marker of each strategy.
-_STYLES = (("#0072B2", "s"), ("#E69F00", "^"), ("#CC79A7", "v"), ("#56B4E9", "D"), ("#009E73", "o"))
+_STYLES = ((BLUE, "s"), (ORANGE, "^"), ("#CC79A7", "v"), (SKY, "D"), (GREEN, "o"))
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,9 @@ def as_rows(cells: Sweep) -> list[dict[str, Any]]:
 
 
 def write_sweep(cells: Sweep, folder: Path) -> None:
+    """Write sweep.json and sweep.png."""
     text = json.dumps(as_rows(cells), indent=2)
     (folder / "sweep.json").write_text(text + "\n", encoding="utf-8")
-    _draw_sweep(cells, folder / "sweep.png")
-
-
-def _draw_sweep(cells: Sweep, path: Path) -> None:
     episodes = max(cell.episodes for cell in cells.values())
     figure, axes = _begin_figure()
     for (name, strategy), (colour, marker) in zip(STRATEGIES.items(), _STYLES, strict=True):
@@ -76,7 +73,8 @@ def _draw_sweep(cells: Sweep, path: Path) -> None:
             (cell for cell in cells.values() if cell.strategy == name), key=lambda cell: cell.latency_ms
         )
         if row:
-            below, above = zip(*(_distances(cell) for cell in row), strict=True)
+            below = [100.0 * max(0.0, cell.success_rate - cell.interval[0]) for cell in row]
+            above = [100.0 * max(0.0, cell.interval[1] - cell.success_rate) for cell in row]
             axes.errorbar(
                 [cell.latency_ms for cell in row],
                 [100.0 * cell.success_rate for cell in row],
@@ -93,13 +91,7 @@ def _draw_sweep(cells: Sweep, path: Path) -> None:
     axes.set_ylim(-4, 104)
     axes.set_title("A cube on a 6 cm/s belt: success by latency, with 95 % intervals")
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
-    figure.savefig(path)
-
-
-def _distances(cell: Cell) -> tuple[float, float]:
-    """Return how far the interval reaches below and above the success rate [%]."""
-    low, high = cell.interval
-    return 100.0 * max(0.0, cell.success_rate - low), 100.0 * max(0.0, high - cell.success_rate)
+    save(figure, folder / "sweep.png")
 
 
 def _begin_figure() -> tuple[Figure, Axes]:
@@ -107,8 +99,7 @@ def _begin_figure() -> tuple[Figure, Axes]:
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     axes.grid(alpha=0.3)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
 
 
@@ -117,8 +108,6 @@ def _begin_figure() -> tuple[Figure, Axes]:
 
 PARTS_S = (0, 30, 60, 120, 180, 240, 300)  # since the trainer was started
 WINDOW = 10  # attempts of the moving average
-
-_GREEN, _RED, _BLUE = "#009E73", "#D55E00", "#0072B2"
 
 
 @dataclass
@@ -143,25 +132,17 @@ class Motion:
             self.versions.append(version)
 
 
-def read_motions(bag: Path) -> dict[int, Motion]:
-    """Return what moved the arm, by the robot's episode. Raises BagError."""
-    motions: dict[int, Motion] = {}
-    with BagReader(bag) as reader:
-        for _, _, message in reader.messages([NAMESPACE + EXECUTED_SUFFIX]):
-            motion = motions.setdefault(message.episode_id, Motion())
-            motion.add(message.source, message.policy_version)
-    return motions
-
-
 def write_learning(
-    options: DemoOptions,
-    attempts: Sequence[Attempt],
-    began_s: float,
-    after: Sequence[Cell],
-    folder: Path,
+    options: DemoOptions, attempts: Sequence[Attempt], began_s: float, after: Sequence[Cell], folder: Path
 ) -> dict[str, Any]:
-    """Write learning.json and the last picture; return the content of the file. began_s: Unix time."""
-    motions = read_motions(folder / "bag")
+    """Write learning.json and the last picture; return the content of the file. began_s: Unix time.
+
+    Raises BagError.
+    """
+    motions: dict[int, Motion] = {}  # by the robot's episode
+    with BagReader(folder / "bag") as reader:
+        for _, _, message in reader.messages([NAMESPACE + EXECUTED_SUFFIX]):
+            motions.setdefault(message.episode_id, Motion()).add(message.source, message.policy_version)
     found = [(attempt, motions.get(attempt.episode.episode_id, Motion())) for attempt in attempts]
     summary = {
         "latency_ms": options.latency_ms,
@@ -219,7 +200,12 @@ def draw_learning(
     for index, update in enumerate(read_updates(folder)):
         label = "new weights" if index == 0 else None
         axes.axvline(update.time_s - began_s, color="0.75", linewidth=1, linestyle=":", label=label)
-    _draw_attempts(axes, attempts)
+    ends_s = [attempt.end_s for attempt in attempts]
+    marks = [100.0 * attempt.episode.success for attempt in attempts]
+    colours = [GREEN if mark else VERMILLION for mark in marks]
+    axes.scatter(ends_s, marks, c=colours, s=14, alpha=0.7, linewidths=0, label="an attempt")
+    means = [fmean(marks[max(0, index + 1 - WINDOW) : index + 1]) for index in range(len(marks))]
+    axes.plot(ends_s, means, color=BLUE, linewidth=2, label=f"the last {WINDOW} attempts")
     axes.axvline(0.0, color="black", linewidth=1)
     axes.set_xlabel("since the trainer was started [s]")
     axes.set_ylabel("cubes picked [%]")
@@ -230,19 +216,7 @@ def draw_learning(
         title += f"\nafterwards, at {cells}"
     axes.set_title(title)
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
-    path = folder / "learning.png"
-    temporary = folder / ".learning.png"
-    figure.savefig(temporary, format="png")
-    os.replace(temporary, path)  # who looks at it while it is drawn sees the one before
-
-
-def _draw_attempts(axes: Axes, attempts: Sequence[Attempt]) -> None:
-    ends_s = [attempt.end_s for attempt in attempts]
-    marks = [100.0 * attempt.episode.success for attempt in attempts]
-    colours = [_GREEN if mark else _RED for mark in marks]
-    axes.scatter(ends_s, marks, c=colours, s=14, alpha=0.7, linewidths=0, label="an attempt")
-    means = [fmean(marks[max(0, index + 1 - WINDOW) : index + 1]) for index in range(len(marks))]
-    axes.plot(ends_s, means, color=_BLUE, linewidth=2, label=f"the last {WINDOW} attempts")
+    save(figure, folder / "learning.png")  # who looks at it while it is drawn sees the one before
 
 
 def as_lines(summary: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -93,17 +93,13 @@ def refuse_second_demo() -> None:
     when the middleware does not start.
     """
     with OperatorClient("demo_lookout") as client:
-
-        def found() -> list[str]:
-            return sorted(NODES & set(client.find_nodes()))
-
         client.spin(DISCOVERY_S)
-        if client.spin_until(lambda: not found(), LEAVE_S):
-            return
-        raise UserError(
-            f"{', '.join(found())} of another demo: running in ROS_DOMAIN_ID {client.domain_id}; end that "
-            f"demo, or set another domain for this one, such as ROS_DOMAIN_ID={client.domain_id + 1}"
-        )
+        if not client.spin_until(lambda: NODES.isdisjoint(client.find_nodes()), LEAVE_S):
+            found = ", ".join(sorted(NODES.intersection(client.find_nodes())))
+            raise UserError(
+                f"{found} of another demo: running in ROS_DOMAIN_ID {client.domain_id}; end that demo, or "
+                f"set another domain for this one, such as ROS_DOMAIN_ID={client.domain_id + 1}"
+            )
 
 
 def run_episodes(options: DemoOptions, folder: Path, episodes: list[Episode], report: Report) -> None:

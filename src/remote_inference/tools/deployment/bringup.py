@@ -32,7 +32,6 @@ MALLOC_ENVIRONMENT = {
     "MALLOC_TRIM_THRESHOLD_": "268435456",
     "MALLOC_TOP_PAD_": "16777216",
 }
-RECORDER = "bag_recorder"
 
 
 class DeploymentError(UserError):
@@ -120,11 +119,7 @@ def with_middleware(process: Process, rmw: str, router: str = "") -> Process:
 
 
 def server(
-    manifest: str | Path,
-    *,
-    name: str = "policy_server",
-    namespace: str = "/",
-    autostart: bool = True,
+    manifest: str | Path, *, name: str = "policy_server", namespace: str = "/", autostart: bool = True
 ) -> Process:
     """Describe one policy server."""
     return Process(
@@ -193,7 +188,7 @@ def recorder(
     servers: Sequence[str] = (),
     parameter_files: Sequence[str | Path] = (),
     extra_topics: Mapping[str, str] | None = None,
-    recorded_by: str = RECORDER,
+    recorded_by: str = recording.BAG_RECORDER,
 ) -> Process:
     """Describe the recorder of one robot: the package's topics, sensors, commands, stops and takeover.
 
@@ -215,23 +210,19 @@ def recorder(
     types = recording.recorded_topics(
         load_contract(contract), namespace, recording.named_servers(servers, parameter_files), extra_topics
     )
-    words: Sequence[str] = ()
-    parameters: dict[str, Any] = {}
+    process = Process(program, program, namespace, environment=environment(), required=False)
     if program == recording.ROS2_BAG:
         text, config = Path(contract).read_text(encoding="utf-8"), share_path("config", "rosbag2_mcap.yaml")
         words = recording.ros2_bag_command(bag, types, text, namespace=namespace, config=config)
-    else:
-        parameters = {
-            **recording.file_parameters(RECORDER, parameter_files),
-            "path": str(bag),
-            "topics": [f"{topic}:{type_name}" for topic, type_name in types.items()],
-            "contract": str(contract),
-            "robot": in_namespace(namespace, "remote_inference"),
-        }
-    variables = environment()
-    return Process(
-        program, program, namespace, parameters, environment=variables, required=False, words=words
-    )
+        return replace(process, words=words)
+    parameters = {
+        **recording.file_parameters(program, parameter_files),
+        "path": str(bag),
+        "topics": [f"{topic}:{type_name}" for topic, type_name in types.items()],
+        "contract": str(contract),
+        "robot": in_namespace(namespace, "remote_inference"),
+    }
+    return replace(process, parameters=parameters)
 
 
 def robot_processes(
@@ -242,7 +233,7 @@ def robot_processes(
     tags: Sequence[str] = (),
     parameter_files: Sequence[str | Path] = (),
     bag: str | Path | None = None,
-    recorded_by: str = RECORDER,
+    recorded_by: str = recording.BAG_RECORDER,
 ) -> list[Process]:
     """Describe everything that runs on a robot: watchdog, node and, with `bag`, its recorder.
 
@@ -252,13 +243,7 @@ def robot_processes(
     servers = [f"/{server.strip('/')}" for server in servers]
     processes = [
         command_watchdog(contract, namespace=namespace),
-        robot(
-            contract,
-            namespace=namespace,
-            servers=servers,
-            tags=tags,
-            parameter_files=parameter_files,
-        ),
+        robot(contract, namespace=namespace, servers=servers, tags=tags, parameter_files=parameter_files),
     ]
     if bag:
         recording_process = recorder(

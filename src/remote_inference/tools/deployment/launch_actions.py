@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import launch.logging
@@ -18,13 +19,17 @@ from remote_inference.tools.deployment import bringup, zenoh_config
 from remote_inference.tools.deployment.middleware import middleware_warnings
 
 Number = TypeVar("Number", int, float)
-
-
 Values = Mapping[str, str]
+# Arguments of several launch files, as `describe` takes them.
 NAMESPACE = ("namespace", "belt_arm_1", "the robot's namespace")
 ENVIRONMENT = (
     ("environment", "belt_arm", "built-in name, gymnasium:<id>, package.module:attribute or an entry point"),
     ("options", "{}", "options of the environment, as JSON"),
+)
+CONTRACT = (
+    "contract",
+    str(share_path("config", "belt_arm.contract.yaml")),
+    "YAML file that maps the robot's topics to the policy's features",
 )
 ROUTER = (
     "endpoint of the Zenoh router, such as tcp/host:7447; empty: this host's, or what ZENOH_CONFIG_OVERRIDE "
@@ -34,34 +39,25 @@ ROUTER = (
 )
 
 
-def contract_argument() -> DeclareLaunchArgument:
-    """Declare `contract`, by default the simulated arm's."""
-    path = str(share_path("config", "belt_arm.contract.yaml"))
-    return argument("contract", path, "YAML file that maps the robot's topics to the policy's features")
-
-
-def argument(
-    name: str, default: str, description: str, choices: Sequence[str] | None = None
-) -> DeclareLaunchArgument:
-    more = {"choices": list(choices)} if choices else {}
-    return DeclareLaunchArgument(name, default_value=default, description=description, **more)
-
-
 def describe(
     start: Callable[[Values], Iterable[bringup.Process]], *arguments: Any, has_middleware: bool = True
 ) -> LaunchDescription:
     """Return a launch description of processes.
 
-    start: returns them for the arguments' values. arguments: declared, or what `argument` takes.
+    start: returns them for the arguments' values. arguments: name, default, description, and choices if any.
     has_middleware: add `rmw` and `router`; the environment wins over their defaults, an argument over both.
     False: `rmw` alone, by default the environment's.
     """
-    declared = [argument(*one) if isinstance(one, tuple) else one for one in arguments]
+    own: tuple[Any, ...] = (("rmw", "", "RMW_IMPLEMENTATION; empty: the environment's"),)
     if has_middleware:
         rmw = EnvironmentVariable("RMW_IMPLEMENTATION", default_value=zenoh_config.RMW)
-        declared += [argument("rmw", rmw, "RMW_IMPLEMENTATION of the nodes"), argument("router", "", ROUTER)]
-    else:
-        declared.append(argument("rmw", "", "RMW_IMPLEMENTATION; empty: the environment's"))
+        own = (("rmw", rmw, "RMW_IMPLEMENTATION of the nodes"), ("router", "", ROUTER))
+    declared = [
+        DeclareLaunchArgument(
+            name, default_value=default, description=text, choices=next(iter(choices), None)
+        )
+        for name, default, text, *choices in (*arguments, *own)
+    ]
     names = [one.name for one in declared]
 
     def perform(context: LaunchContext) -> list[Any]:
@@ -91,11 +87,12 @@ def read_list(values: Values, name: str) -> list[str]:
 
 def _action(process: bringup.Process) -> Any:
     """Return the action of a process. When a required one ends, the launch ends."""
+    end = Shutdown(reason=f"{process.name} ended") if process.required else partial(_report, process.name)
     common = {
         "name": process.name,
         "additional_env": dict(process.environment),
         "output": "both",
-        "on_exit": Shutdown(reason=f"{process.name} ended") if process.required else _report(process.name),
+        "on_exit": end,
     }
     if process.words:
         return ExecuteProcess(cmd=list(process.words), **common)
@@ -108,13 +105,9 @@ def _action(process: bringup.Process) -> Any:
     )
 
 
-def _report(name: str) -> Callable[[Any, Any], None]:
-    """Return a handler of ProcessExited that logs the end of a process that is not required."""
-
-    def report(event: Any, context: Any) -> None:
-        if not context.is_shutdown:
-            launch.logging.get_logger("remote_inference").error(
-                f"{name} ended with exit code {event.returncode}, the rest runs on without it"
-            )
-
-    return report
+def _report(name: str, event: Any, context: Any) -> None:
+    """Log the end of a process that is not required. event: ProcessExited."""
+    if not context.is_shutdown:
+        launch.logging.get_logger("remote_inference").error(
+            f"{name} ended with exit code {event.returncode}, the rest runs on without it"
+        )

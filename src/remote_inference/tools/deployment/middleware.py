@@ -8,10 +8,9 @@ They are read from ament's index: rcl ends a process that asks for another.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ament_index_python.packages import PackageNotFoundError as MissingPackageError, get_package_prefix
 from ament_index_python.resources import get_resources
 
 from remote_inference.base.errors import UserError
@@ -40,6 +39,10 @@ class Installation:
     distribution: str = ""
     is_wheels: bool = False
 
+    def describe_missing(self, rmw: str) -> str:
+        """Return what was found instead of a middleware."""
+        return f"{rmw} is not installed, found {', '.join(self.middlewares) or 'none'}"
+
     def remedy(self, rmw: str, setting: str = "RMW_IMPLEMENTATION") -> str:
         """Return what to do when `setting` asks for a middleware that is not installed."""
         if self.is_wheels:
@@ -60,16 +63,9 @@ def find_installation(variables: Mapping[str, str]) -> Installation:
     return Installation(tuple(installed_middlewares()), sourced or wheels, is_wheels=bool(wheels))
 
 
-def describe_missing(rmw: str, installed: Sequence[str]) -> str:
-    """Return what was found instead of a middleware."""
-    return f"{rmw} is not installed, found {', '.join(installed) or 'none'}"
-
-
 def require_middleware() -> None:
     """Raise MiddlewareError when RMW_IMPLEMENTATION names a middleware that is not installed."""
-    wanted = os.environ.get("RMW_IMPLEMENTATION", "")
-    if wanted and wanted not in installed_middlewares():
-        raise _missing("middleware: ", wanted, "RMW_IMPLEMENTATION")
+    _require(os.environ.get("RMW_IMPLEMENTATION", ""), "middleware: ", "RMW_IMPLEMENTATION")
 
 
 def middleware_warnings(rmw: str, router: str = "") -> list[str]:
@@ -78,11 +74,10 @@ def middleware_warnings(rmw: str, router: str = "") -> list[str]:
     rmw: RMW_IMPLEMENTATION, empty for the distribution's default. router: as given to `bringup.environment`.
     Raises MiddlewareError when `rmw` is not installed.
     """
-    if rmw and not _is_installed(rmw):
-        raise _missing("rmw:=", rmw, "rmw:=")
+    _require(rmw, "rmw:=", "rmw:=")
     if rmw == zenoh_config.RMW:
         return []
-    if not router and not _is_installed(zenoh_config.RMW):  # the wheels: there is no choice
+    if not router and zenoh_config.RMW not in installed_middlewares():  # the wheels: there is no choice
         return []
     in_use = rmw or "the default of this ROS 2 distribution"
     warnings = [
@@ -94,15 +89,9 @@ def middleware_warnings(rmw: str, router: str = "") -> list[str]:
     return warnings
 
 
-def _is_installed(rmw: str) -> bool:
-    try:
-        get_package_prefix(rmw)
-    except MissingPackageError:
-        return False
-    return True
-
-
-def _missing(place: str, rmw: str, setting: str) -> MiddlewareError:
-    installation = find_installation(os.environ)
-    found = describe_missing(rmw, installation.middlewares)
-    return MiddlewareError(f"{place}{found}; {installation.remedy(rmw, setting)}")
+def _require(rmw: str, place: str, setting: str) -> None:
+    """Raise MiddlewareError for a middleware that is not installed; empty: none is named."""
+    if rmw and rmw not in installed_middlewares():
+        installation = find_installation(os.environ)
+        found, remedy = installation.describe_missing(rmw), installation.remedy(rmw, setting)
+        raise MiddlewareError(f"{place}{found}; {remedy}")

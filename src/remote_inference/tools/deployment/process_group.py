@@ -31,12 +31,15 @@ class ProcessError(UserError):
     """A process ended that should run; the message ends with the last lines of its log."""
 
 
-def run_until_interrupted(processes: Sequence[Process]) -> int:
+def run_in_foreground(processes: Sequence[Process], *, quiet: bool) -> int:
     """Run processes on this terminal until a required one ends or a signal comes; return the exit status.
 
     The status is the ended process's, or after a signal the worst of the required ones': 0 when all of them
-    have stopped cleanly.
+    have stopped cleanly. quiet: without warnings of the middleware.
     """
+    for warning in middleware_warnings(os.environ.get("RMW_IMPLEMENTATION", "")):
+        if not quiet:
+            print(f"remote-inference: {warning}", file=sys.stderr)
     with ProcessGroup() as group:
         with suppress(KeyboardInterrupt):
             for process in processes:
@@ -70,7 +73,7 @@ class ProcessGroup:
         return self
 
     def __exit__(self, *_: object) -> None:
-        _ignore_signals()
+        handle(common_signals(), signal.SIG_IGN)
         try:
             self.stop()
         finally:
@@ -82,7 +85,7 @@ class ProcessGroup:
         output: IO[bytes] | None = None
         if self._log_folder is not None:
             self._log_folder.mkdir(parents=True, exist_ok=True)
-            output = self._log_path(process).open("ab")
+            output = (self._log_folder / f"{process.name}.log").open("ab")
             self._logs.append(output)
         started = self.launch(process, output)
         self._running.append((process, started))
@@ -90,8 +93,11 @@ class ProcessGroup:
 
     def launch(self, process: Process, output: IO[bytes] | None) -> subprocess.Popen[bytes]:
         """Start a process in a session of its own. output: None lets it through to the terminal."""
+        binding: list[str] = []  # prefix of a command that makes it end with this process
+        if sys.platform == "linux":
+            binding = [sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid())]
         return subprocess.Popen(
-            [*_binding(), *process.command()],
+            [*binding, *process.command()],
             env={**os.environ, **process.environment},
             stdout=output,
             stderr=subprocess.STDOUT if output else None,
@@ -143,14 +149,10 @@ class ProcessGroup:
             self._reported.add(process.name)
             _print(f"{process.name} {_describe(code)}, the rest runs on without it{self._tail(process)}")
 
-    def _log_path(self, process: Process) -> Path:
-        assert self._log_folder is not None
-        return self._log_folder / f"{process.name}.log"
-
     def _tail(self, process: Process) -> str:
         if self._log_folder is None:
             return ""
-        path = self._log_path(process)
+        path = self._log_folder / f"{process.name}.log"
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_TAIL_LINES:]
         return "\n".join([f"; the end of {path}:", *lines])
 
@@ -165,20 +167,10 @@ def exit_status(code: int) -> int:
     return 128 - code if code < 0 else code
 
 
-def _binding() -> list[str]:
-    """Return the prefix of a command that makes it end with this process."""
-    if sys.platform != "linux":
-        return []
-    return [sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid())]
-
-
 def _interrupt_once(*_: object) -> None:
-    _ignore_signals()  # stopping is under way: a second signal would leave nodes behind
-    raise KeyboardInterrupt
-
-
-def _ignore_signals() -> None:
+    # Stopping is under way: a second signal would leave nodes behind.
     handle(common_signals(), signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _stop(process: Process, started: subprocess.Popen[bytes]) -> int:
@@ -199,14 +191,3 @@ def _describe(code: int) -> str:
 def _print(text: str) -> None:
     with suppress(OSError):  # a closed pipe: the robot runs on
         print(f"remote-inference: {text}", file=sys.stderr, flush=True)
-
-
-# -- Runs the processes of one verb in the foreground ----------------------------------------------------
-
-
-def run_in_foreground(processes: Sequence[Process], *, quiet: bool) -> int:
-    """Run processes until one ends or the user interrupts; return the exit code. quiet: without warnings."""
-    for warning in middleware_warnings(os.environ.get("RMW_IMPLEMENTATION", "")):
-        if not quiet:
-            print(f"remote-inference: {warning}", file=sys.stderr)
-    return run_until_interrupted(processes)

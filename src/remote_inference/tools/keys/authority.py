@@ -50,10 +50,6 @@ class Authority:
         """The authority's certificate in PEM; every member needs it to recognise the others."""
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
-    def key_pem(self, passphrase: bytes | None) -> bytes:
-        """Return the key in PEM, encrypted if a passphrase is given."""
-        return _key_pem(self.key, passphrase)
-
     def issue(
         self, name: str, now: datetime.datetime, lifetime: datetime.timedelta, hosts: Sequence[str] = ()
     ) -> Credential:
@@ -74,7 +70,7 @@ class Authority:
             names = x509.SubjectAlternativeName([_host_name(host) for host in hosts])
             builder = builder.add_extension(names, critical=False)
         certificate = builder.sign(self.key, hashes.SHA256())
-        return Credential(_key_pem(key, None), certificate.public_bytes(serialization.Encoding.PEM))
+        return Credential(key_pem(key, None), certificate.public_bytes(serialization.Encoding.PEM))
 
 
 def create_authority(name: str, now: datetime.datetime, lifetime: datetime.timedelta) -> Authority:
@@ -183,7 +179,8 @@ def _host_name(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _key_pem(key: ec.EllipticCurvePrivateKey, passphrase: bytes | None) -> bytes:
+def key_pem(key: ec.EllipticCurvePrivateKey, passphrase: bytes | None) -> bytes:
+    """Return a key in PEM, encrypted if a passphrase is given."""
     encryption = (
         serialization.BestAvailableEncryption(passphrase) if passphrase else serialization.NoEncryption()
     )

@@ -63,7 +63,7 @@ def init(folder: Path, *, with_passphrase: bool = False) -> list[Standing]:
     write_folder(
         folder / "authority",
         {
-            ca.KEY_FILE: (authority.key_pem(passphrase or None), 0o600),
+            ca.KEY_FILE: (ca.key_pem(authority.key, passphrase or None), 0o600),
             ca.CERTIFICATE_FILE: (authority.certificate_pem, 0o644),
         },
     )
@@ -72,7 +72,7 @@ def init(folder: Path, *, with_passphrase: bool = False) -> list[Standing]:
     except BaseException:
         shutil.rmtree(folder / "authority")
         raise
-    until = _date(ca.valid_until(authority.certificate))
+    until = f"{ca.valid_until(authority.certificate):%Y-%m-%d}"
     return [Standing("authority", "", "valid", until, f"{folder}: authority valid until {until}")]
 
 
@@ -161,8 +161,8 @@ def _standing(folder: Path, role: str, name: str) -> Standing:
         state, remark = "expired", " (EXPIRED)"
     elif left < RENEW_BEFORE:
         state, remark = "renew", ", renew it"
-    text = f"{role}.{name}" if name else role
-    return Standing(role, name, state, _date(until), f"{text}: expires {_date(until)}{remark}")
+    text, expires = f"{role}.{name}" if name else role, f"{until:%Y-%m-%d}"
+    return Standing(role, name, state, expires, f"{text}: expires {expires}{remark}")
 
 
 def _ask_passphrase() -> bytes:
@@ -203,10 +203,6 @@ def _now() -> datetime.datetime:
     return datetime.datetime.now(datetime.timezone.utc)
 
 
-def _date(moment: datetime.datetime) -> str:
-    return f"{moment:%Y-%m-%d}"
-
-
 # -- Zenoh configurations: the package's defaults with keys, endpoints and access control list -----------
 
 
@@ -226,9 +222,9 @@ def load_base(path: Path) -> dict[str, Any]:
 def fleet_router(base: dict[str, Any], fleet: Fleet, name: str) -> dict[str, Any]:
     """Return the configuration of a fleet router, which dials the routers listed before it."""
     earlier = list(fleet.routers)[: list(fleet.routers).index(name)]
-    config = _secured(base, fleet, name, [e for router in earlier for e in fleet.routers[router].endpoints])
-    config["mode"] = "router"
-    config["listen"]["endpoints"] = [f"tls/[::]:{port}" for port in fleet.routers[name].ports]
+    dials = [endpoint for router in earlier for endpoint in fleet.routers[router].endpoints]
+    listens = [f"tls/[::]:{port}" for port in fleet.routers[name].ports]
+    config = _secured(base, fleet, name, mode="router", dials=dials, listens=listens)
     config["transport"]["link"]["tls"] |= {
         "listen_private_key": _path(fleet, name, KEY_FILE),
         "listen_certificate": _path(fleet, name, CERTIFICATE_FILE),
@@ -240,27 +236,25 @@ def fleet_router(base: dict[str, Any], fleet: Fleet, name: str) -> dict[str, Any
 
 def machine_router(base: dict[str, Any], fleet: Fleet, name: str) -> dict[str, Any]:
     """Return the configuration of the router of a member's machine: local nodes need no keys to reach it."""
-    config = _secured(base, fleet, name, _endpoints(fleet))
-    config["mode"] = "router"
-    config["listen"]["endpoints"] = [LOCAL_ENDPOINT]
+    config = _secured(base, fleet, name, mode="router", dials=_endpoints(fleet), listens=[LOCAL_ENDPOINT])
     config["transport"]["link"]["protocols"] = ["tcp", "tls"]
     return config
 
 
 def session(base: dict[str, Any], fleet: Fleet, name: str) -> dict[str, Any]:
     """Return the configuration of a member's only ROS process, which dials the fleet's routers itself."""
-    config = _secured(base, fleet, name, _endpoints(fleet))
-    config["mode"] = "client"  # no peer may talk past the routers
-    config["listen"]["endpoints"] = []
+    # A client: no peer may talk past the routers.
+    config = _secured(base, fleet, name, mode="client", dials=_endpoints(fleet), listens=[])
     _silence(config)
     return config
 
 
-def _secured(base: dict[str, Any], fleet: Fleet, name: str, endpoints: list[str]) -> dict[str, Any]:
-    config = copy.deepcopy(base)
-    for section in ("connect", "listen"):
-        config.setdefault(section, {})
-    config["connect"]["endpoints"] = endpoints
+def _secured(
+    base: dict[str, Any], fleet: Fleet, name: str, *, mode: str, dials: list[str], listens: list[str]
+) -> dict[str, Any]:
+    config = copy.deepcopy(base) | {"mode": mode}
+    for section, endpoints in (("connect", dials), ("listen", listens)):
+        config.setdefault(section, {})["endpoints"] = endpoints
     link = config.setdefault("transport", {}).setdefault("link", {})
     link["protocols"] = ["tls"]
     link["tls"] = {

@@ -26,7 +26,9 @@ from remote_inference.bags.provenance.explanation import (
 from remote_inference.bags.provenance.motion import Command, find_at, find_corrections, find_reasons
 from remote_inference.bags.provenance.page.page_reader import MAX_BYTES, PageReader
 from remote_inference.bags.provenance.run_reader import Run
-from remote_inference.bags.storage.bag import BagReader, OnProgress, Window, no_progress
+from remote_inference.bags.storage.bag import BagReader, OnProgress, no_progress
+from remote_inference.bags.storage.bag_file import Window
+from remote_inference.bags.storage.bag_records import BagError
 from remote_inference.bags.timeline.messages import RequestKey
 from remote_inference.bags.timeline.robot_bag import (
     Joint,
@@ -38,7 +40,6 @@ from remote_inference.bags.timeline.robot_bag import (
 )
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.problems import finite
-from remote_inference.base.errors import UserError
 from remote_inference.robot.command import CommandSource
 
 _DIGITS = 5  # of positions in the page
@@ -207,26 +208,17 @@ def _base64(jpeg: bytes | None) -> str | None:
 TEMPLATE, SCRIPT = (Path(__file__).with_name(f"page.{kind}") for kind in ("html", "js"))
 
 
-class PageError(UserError):
-    """A page cannot be made; the message says why."""
-
-
 @dataclass(frozen=True)
 class WrittenPage:
     """What was written. images: observations whose images are in the page."""
 
-    path: Path
+    page: Path
     ticks: int
     images: int
     left_out: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "page": str(self.path),
-            "ticks": self.ticks,
-            "images": self.images,
-            "left_out": list(self.left_out),
-        }
+        return {**asdict(self), "page": str(self.page)}
 
 
 def write_page(
@@ -246,8 +238,8 @@ def write_page(
     window_s: (begin, end) [s] of the bag; None: all of it. cursor_s: what the page explains at first; None:
     the first motion.
 
-    Raises BagError when the bag cannot be read, PageError when nothing of it is in the window, OSError when
-    the page cannot be written.
+    Raises BagError when the bag cannot be read, or nothing of it is in the window, OSError when the page
+    cannot be written.
     """
     with open_robot(path, namespace, contract) as robot:
         pages = PageReader(robot, max_image_bytes)
@@ -255,11 +247,12 @@ def write_page(
         ticks = pages.ticks
         if not ticks.items:
             why = "; ".join(["", *pages.reader.run.damage])
-            raise PageError(f"{path}: found no control tick in the part to show, expected some{why}")
+            raise BagError(f"{path}: found no control tick in the part to show, expected some{why}")
         lines = find_lines(request_log, set(pages.reader.run.requests)) if request_log else {}
         left_out = pages.left_out()
         data = PageData(robot, pages, lines).to_json(left_out, cursor_s)
     _write(out, data)
+    left_out += dict.fromkeys(pages.reader.run.damage)  # which the page has among what is missing
     return WrittenPage(out, len(ticks.items), len(pages.album.shots), tuple(left_out))
 
 

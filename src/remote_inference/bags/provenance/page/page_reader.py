@@ -5,9 +5,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -15,7 +14,8 @@ from PIL import Image
 
 from remote_inference.bags.provenance.motion import Command, ImageFacts, Request
 from remote_inference.bags.provenance.run_reader import WATCHDOG, RunReader, describe_damage, describe_image
-from remote_inference.bags.storage.bag import OnProgress, Window
+from remote_inference.bags.storage.bag import OnProgress
+from remote_inference.bags.storage.bag_file import Window
 from remote_inference.bags.storage.bag_records import BagError
 from remote_inference.bags.timeline.messages import Newest, RequestKey
 from remote_inference.bags.timeline.robot_bag import JointRecord, RecordReader, RobotBag
@@ -154,8 +154,7 @@ class CameraPictures:
         self._cameras = {topic: name for name, source in images.items() for topic in robot.recorded([source])}
         limit = max_bytes // max(1, len(self._cameras))
         self._kept: dict[str, Thinned[Picture]] = {name: Thinned(limit) for name in self._cameras.values()}
-        self._newest: dict[str, tuple[int, bytes]] = {}  # reception [ns] and message, by topic
-        self._shown: dict[str, int] = {}  # reception of the message last shown, by topic
+        self._newest: dict[str, tuple[int, bytes]] = {}  # not shown yet: reception [ns], message, by topic
 
     @property
     def by_camera(self) -> dict[str, list[Picture]]:
@@ -163,11 +162,13 @@ class CameraPictures:
 
     def read(self, ticks_ns: Sequence[int]) -> list[str]:
         """Read what had been received by some instants, in their order; return what damage hides."""
-        if not self._cameras:
+        if not self._cameras or not ticks_ns:
             return []
         try:
-            for stretch in _stretches(ticks_ns):
-                self._read_stretch(stretch)
+            # In stretches that lie further apart than LOOK_BACK_NS.
+            gaps = (np.flatnonzero(np.diff(ticks_ns) > LOOK_BACK_NS) + 1).tolist()
+            for stretch in np.split(np.array(ticks_ns, np.int64), gaps):
+                self._read_stretch(stretch.tolist())
         except BagError as error:
             return [describe_damage(error)]
         return []
@@ -184,9 +185,6 @@ class CameraPictures:
 
     def _show_newest(self) -> None:
         for topic, (at_ns, cdr) in self._newest.items():
-            if self._shown.get(topic) == at_ns:
-                continue
-            self._shown[topic] = at_ns
             kept = self._kept[self._cameras[topic]]
             if not kept.takes_next():
                 continue
@@ -194,6 +192,7 @@ class CameraPictures:
             jpeg = make_thumbnail(message)
             facts = describe_image(message, self._cameras[topic])
             kept.add(Picture(self._bag.seconds(at_ns), facts, jpeg), len(jpeg or b""))
+        self._newest.clear()
 
     def left_out(self) -> list[str]:
         return [
@@ -202,17 +201,6 @@ class CameraPictures:
             for name, kept in self._kept.items()
             if kept.every > 1
         ]
-
-
-def _stretches(ticks_ns: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Yield the instants in stretches that lie further apart than LOOK_BACK_NS."""
-    begin = 0
-    for place, (before, after) in enumerate(pairwise(ticks_ns), start=1):
-        if after - before > LOOK_BACK_NS:
-            yield ticks_ns[begin:place]
-            begin = place
-    if ticks_ns:
-        yield ticks_ns[begin:]
 
 
 MAX_TICKS = 36_000  # of a page: 20 minutes at 30 Hz
@@ -234,7 +222,7 @@ class PageReader:
         self._bag = robot.bag
         self.album = Thumbnails(max_image_bytes)
         self.pictures = CameraPictures(robot, max_image_bytes // PERSON_SHARE)
-        self.reader = RunReader(robot)
+        self.reader = RunReader(robot, self._add_command, self.album.add)
         self.ticks: Thinned[PageTick] = Thinned(MAX_TICKS)
         self._of_joints = RecordReader(robot)
         self._newest = {topic: Newest() for topic in robot.joint_topics()}
@@ -244,14 +232,7 @@ class PageReader:
         """Read what was received in a window, and the states of the node and the watchdog before it."""
         if window[0] is not None:
             self.reader.read(("state", WATCHDOG), (None, window[0]))
-        self.reader.read(
-            window=window,
-            on_command=self._add_command,
-            on_pictures=self.album.add,
-            on_other=lambda topic, at_ns, cdr: self._newest[topic].add(at_ns, (at_ns, cdr)),
-            others=list(self._newest),
-            on_progress=on_progress,
-        )
+        self.reader.read(window=window, others=self._newest, on_progress=on_progress)
         commands = [tick.command for tick in self.ticks.items]
         by_person_s = sorted(c.t_s for c in commands if c.source == CommandSource.HUMAN.name)
         at_ns = [self._bag.start_ns + round(t_s * 1e9) for t_s in by_person_s]

@@ -24,7 +24,6 @@ from remote_inference.base.contract.fields import (
     check_prefix,
     require_type_name,
     require_unique,
-    without_prefix,
 )
 from remote_inference.base.documents.document import Document
 from remote_inference.base.documents.registry import Registry
@@ -224,7 +223,7 @@ class CommandSink(Document):
     @property
     def joints(self) -> tuple[str, ...]:
         """Names of the actions' joints in messages that name them, in the controller's order."""
-        return without_prefix(self.prefix, self.names)
+        return tuple(name.removeprefix(self.prefix) for name in self.names)
 
     @property
     def destination(self) -> str:

@@ -5,25 +5,144 @@
 from __future__ import annotations
 
 import pkgutil
+from array import array
+from collections.abc import Sequence
 
+import numpy as np
+from builtin_interfaces.msg import Duration, Time
+from numpy.typing import NDArray
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray, Header
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from remote_inference.base.contract.action_kinds import ACTION_KINDS, Kind
 from remote_inference.base.contract.commands.sink import TAKEOVER_INTERFACES, CommandInterface, CommandSink
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.operator_inputs import TakeoverInput, TakeoverPart
+from remote_inference.base.contract.state_source import StateSource
 from remote_inference.base.documents.registry import Registry
-from remote_inference.base.wire.arrays import WireError
+from remote_inference.base.wire.arrays import WireError, float64_field
 from remote_inference.base.wire.commands.fields import FieldCommandReader, FieldWriter
 from remote_inference.base.wire.commands.writer import CommandReader, CommandWriter
+from remote_inference.base.wire.sensors.joint_merge import JointReader
+
+# -- Commands as sensor_msgs/JointState ------------------------------------------------------------------
+
+
+class JointStateWriter(CommandWriter):
+    """For simulators and drivers that take a JointState: the field of the actions' kind is set."""
+
+    message_type = JointState
+
+    def _write(self, rows: NDArray[np.float64], stamp: Time) -> JointState:
+        message = JointState(header=Header(stamp=stamp), name=list(self._sink.joints))
+        setattr(message, ACTION_KINDS[self.kind].field, float64_field(rows[0]))
+        return message
+
+
+class JointStateReader(CommandReader):
+    """Joints by the names of the actions, others are ignored.
+
+    Each is read from the field of its kind, a switch as a position.
+    """
+
+    message_type = JointState
+
+    def __init__(self, topic: str, kinds: Sequence[Kind], names: Sequence[str]) -> None:
+        super().__init__(topic, kinds, names)
+        self._joints: list[tuple[JointReader, list[int]]] = []  # and the places of each reader's joints
+        fields = [ACTION_KINDS[kind].field for kind in kinds]
+        for field in dict.fromkeys(fields):
+            places = [place for place, of_one in enumerate(fields) if of_one == field]
+            joints = tuple(self._names[place] for place in places)
+            source = StateSource(topic=topic, type="sensor_msgs/msg/JointState", field=field, names=joints)
+            self._joints.append((JointReader(source), places))
+
+    def read(self, message: JointState) -> NDArray[np.float64]:
+        values = np.empty(len(self._names))
+        for reader, places in self._joints:
+            values[places] = reader.read(message)
+        return values
+
+
+# -- Commands as std_msgs/Float64MultiArray --------------------------------------------------------------
+
+
+class ArrayWriter(CommandWriter):
+    """For ros2_control's forward_command_controller and its relatives."""
+
+    message_type = Float64MultiArray
+
+    def _write(self, rows: NDArray[np.float64], stamp: Time) -> Float64MultiArray:  # noqa: ARG002
+        return Float64MultiArray(data=float64_field(rows[0]))
+
+
+class ArrayReader(CommandReader):
+    """One value for each name."""
+
+    message_type = Float64MultiArray
+
+    def read(self, message: Float64MultiArray) -> NDArray[np.float64]:
+        names = self._names
+        if len(message.data) != len(names):
+            raise self._error(f"found {len(message.data)} values, expected {len(names)}: {', '.join(names)}")
+        return self._require_finite(np.frombuffer(message.data, np.float64))
+
+
+class TrajectoryWriter(CommandWriter):
+    """For ros2_control's joint_trajectory_controller: it is handed the whole horizon.
+
+    The stamp stays zero: the trajectory begins when it arrives and replaces the one before. Points carry no
+    velocities: the controller refuses a last point that moves.
+    """
+
+    message_type = JointTrajectory
+
+    def _write_late(self, rows: NDArray[np.float64], stamp: Time, late_ns: int) -> JointTrajectory:  # noqa: ARG002
+        return JointTrajectory(
+            joint_names=list(self._sink.joints),
+            points=[
+                JointTrajectoryPoint(
+                    positions=array("d", row.tobytes()),
+                    time_from_start=_duration(late_ns + (index + 1) * self._period_ns),
+                )
+                for index, row in enumerate(rows)
+            ],
+        )
+
+
+class TrajectoryReader(CommandReader):
+    """The first point of a trajectory: what the robot commands now. Joints are taken by name."""
+
+    message_type = JointTrajectory
+
+    def read(self, message: JointTrajectory) -> NDArray[np.float64]:
+        if not message.points:
+            raise self._error("found a trajectory without points, expected one at least")
+        positions = message.points[0].positions
+        if len(positions) != len(message.joint_names):
+            raise self._error(f"found {len(positions)} positions for {len(message.joint_names)} joints")
+        found = dict(zip(message.joint_names, positions, strict=True))
+        if missing := [name for name in self._names if name not in found]:
+            raise self._error(f"found no {', '.join(missing)} in {', '.join(found)}")
+        return self._require_finite(np.array([found[name] for name in self._names]))
+
+
+def _duration(duration_ns: int) -> Duration:
+    seconds, nanoseconds = divmod(duration_ns, 1_000_000_000)
+    return Duration(sec=seconds, nanosec=nanoseconds)
+
 
 # By message type: of the interfaces in `base.contract.commands.sink` that name no class of their own.
 WRITERS = Registry[type[CommandWriter]]("command writer")
-WRITERS.add("std_msgs/msg/Float64MultiArray", f"{__name__}.trajectory:ArrayWriter")
-WRITERS.add("trajectory_msgs/msg/JointTrajectory", f"{__name__}.trajectory:TrajectoryWriter")
-WRITERS.add("sensor_msgs/msg/JointState", f"{__name__}.trajectory:JointStateWriter")
+WRITERS.add("std_msgs/msg/Float64MultiArray", ArrayWriter)
+WRITERS.add("trajectory_msgs/msg/JointTrajectory", TrajectoryWriter)
+WRITERS.add("sensor_msgs/msg/JointState", JointStateWriter)
 
 READERS = Registry[type[CommandReader]]("command reader")
-READERS.add("std_msgs/msg/Float64MultiArray", f"{__name__}.trajectory:ArrayReader")
-READERS.add("trajectory_msgs/msg/JointTrajectory", f"{__name__}.trajectory:TrajectoryReader")
-READERS.add("sensor_msgs/msg/JointState", f"{__name__}.trajectory:JointStateReader")
+READERS.add("std_msgs/msg/Float64MultiArray", ArrayReader)
+READERS.add("trajectory_msgs/msg/JointTrajectory", TrajectoryReader)
+READERS.add("sensor_msgs/msg/JointState", JointStateReader)
 
 
 def make_command_writer(sink: CommandSink, contract: Contract) -> CommandWriter:

@@ -25,7 +25,8 @@ from remote_inference.base.wire.message_types import command_class, message_clas
 from remote_inference.base.wire.sensors.content_time import is_stamped
 from remote_inference.base.wire.sensors.fields import NUMBERS, FieldReader, find_type, item_type, message_type
 
-FLOATS = ("float", "double")
+# What a number arrives as, by the type of its field.
+FLOATS: dict[str, Callable[[float], float]] = {"float": lambda n: float(np.float32(n)), "double": float}
 LARGEST_FLOAT = float(np.finfo(np.float32).max)
 MOST_ITEMS = 256  # of a sequence that holds a value
 
@@ -51,9 +52,7 @@ class FieldWriter(CommandWriter):
             converted = _convert(value, kind, text)
             self._check_constant(path, kind, converted)
             _put(self._begin, path, converted, f"constant.{text}")
-        self._paths = []
-        self._is_single = []  # precision
-        self._convert: list[Callable[[float], _Value]] = []  # from a number to what the field holds
+        self._fields: list[tuple[FieldPath, Callable[[float], _Value]]] = []  # what makes it of a number
         for text, name in sink.fields.items():
             path, kind = _find(sink.type, "fields", text)
             limit = contract.actions.limit_of(name)
@@ -66,25 +65,19 @@ class FieldWriter(CommandWriter):
             if kind == "float" and max(abs(limit.min), abs(limit.max)) > LARGEST_FLOAT:
                 raise WireError(f"fields: found {text!r}, a float, for {name}, whose limits are beyond it")
             _put(self._begin, path, 0.0, f"fields.{text}")
-            self._paths.append(path)
-            self._is_single.append(kind == "float")
-            self._convert.append(float)
+            self._fields.append((path, FLOATS[kind]))
 
     def _add_switch(self, path: FieldPath, kind: str, limit: JointLimit) -> None:
         """Add a field without fraction for a switch. Raises WireError for limits that do not fit."""
         key = f"fields.{path.text}"
-        if kind == "boolean":
-            self._convert.append(lambda value: value == limit.max)
-        else:
-            for value in (limit.min, limit.max):
-                if not value.is_integer():
-                    found = f"{key}: found limits {limit.min:g} and {limit.max:g}"
-                    raise WireError(f"{found}, expected whole numbers: {kind}")
-                _check_range(int(value), kind, key)
-            self._convert.append(int)
-        _put(self._begin, path, self._convert[-1](limit.min), key)
-        self._paths.append(path)
-        self._is_single.append(False)
+        convert: Callable[[float], _Value] = (lambda value: value == limit.max) if kind == "boolean" else int
+        for value in () if kind == "boolean" else (limit.min, limit.max):
+            if not value.is_integer():
+                found = f"{key}: found limits {limit.min:g} and {limit.max:g}"
+                raise WireError(f"{found}, expected whole numbers: {kind}")
+            _check_range(int(value), kind, key)
+        _put(self._begin, path, convert(limit.min), key)
+        self._fields.append((path, convert))
 
     def _check_constant(self, path: FieldPath, kind: str, value: _Value) -> None:
         if self._stamped and [part.name for part in path.parts[:2]] == ["header", "stamp"]:
@@ -99,8 +92,7 @@ class FieldWriter(CommandWriter):
         message = deepcopy(self._begin)
         if self._stamped:
             message.header.stamp = stamp
-        values = np.where(self._is_single, rows[0].astype(np.float32), rows[0])  # as it arrives
-        for path, convert, value in zip(self._paths, self._convert, values.tolist(), strict=True):
+        for (path, convert), value in zip(self._fields, rows[0].tolist(), strict=True):
             _set(_parent(message, path), path.parts[-1], convert(value))
         return message
 
@@ -197,18 +189,13 @@ def _grow(message: Any, part: FieldPart, path: FieldPath, value: _Value | None =
         raise WireError(f"fields: found item {part.index} in {path.text!r}, expected less than {MOST_ITEMS}")
     if part.index >= len(found):
         items = list(found)
-        make = _maker(message, part, path) if value is None else type(value)
+        kind = message.get_fields_and_field_types()[part.name]
+        # Without a value the path leads on, which it does through messages alone.
+        make = message_class(message_type(item_type(kind, part, path))) if value is None else type(value)
         items += [make() for _ in range(part.index + 1 - len(items))]
         setattr(message, part.name, items)
         found = getattr(message, part.name)
     return found[part.index]
-
-
-def _maker(message: Any, part: FieldPart, path: FieldPath) -> Callable[[], Any]:
-    """Return what makes an item of a sequence of messages: a path leads on through messages alone."""
-    kind = message.get_fields_and_field_types()[part.name]
-    made: Callable[[], Any] = message_class(message_type(item_type(kind, part, path)))
-    return made
 
 
 def _parent(message: Any, path: FieldPath) -> Any:

@@ -17,7 +17,6 @@ from numpy.typing import DTypeLike, NDArray
 from sensor_msgs.msg import Image
 
 from remote_inference.base.contract.image_source import Colour
-from remote_inference.base.exchange import ImageFeature
 from remote_inference.base.wire.arrays import ByteBuffer, WireError, bytes_field
 
 
@@ -103,19 +102,6 @@ def image_to_message(image: NDArray[Any]) -> Image:
         step=image.nbytes // height,
         data=bytes_field(np.ascontiguousarray(image).reshape(-1).view(np.uint8).data),
     )
-
-
-def require_possible_sizes(features: Sequence[ImageFeature]) -> None:
-    """Check the sizes that a robot announces before it sends an image; unknown sizes (0) pass.
-
-    Raises ImageError naming the feature for a size beyond MAX_SIDE or MAX_PIXELS.
-    """
-    for feature in features:
-        if feature.height and feature.width:
-            try:
-                require_size(feature.height, feature.width)
-            except ImageError as error:
-                raise ImageError(f"{feature.name}: {error}") from error
 
 
 def _to_rgb(message: Image, expected: Sequence[str]) -> NDArray[np.uint8]:

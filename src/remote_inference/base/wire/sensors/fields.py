@@ -162,15 +162,11 @@ class FieldReader:
         self._paths = tuple(paths)
         self._where = f"{topic}: " if topic else ""
         self._names = tuple(name for path in paths for name in path.names)
-        self._numbers: list[tuple[int, _Get]] = []  # with the place among the names
-        self._slices: list[tuple[slice, _Get]] = []
+        self._getters: list[tuple[int | slice, _Get]] = []  # with the places among the names
         begin = 0
         for path in paths:
             end = begin + len(path.names)
-            if path.slice is None:
-                self._numbers.append((begin, _make_getter(path)))
-            else:
-                self._slices.append((slice(begin, end), _make_getter(path)))
+            self._getters.append((begin if path.slice is None else slice(begin, end), _make_getter(path)))
             begin = end
 
     def read(self, message: Any) -> NDArray[np.float64]:
@@ -180,12 +176,10 @@ class FieldReader:
         """
         values = np.empty(len(self._names))
         try:
-            for place, get in self._numbers:
-                values[place] = get(message)
-            for places, get in self._slices:
+            for places, get in self._getters:
                 found = get(message)
-                if len(found) != places.stop - places.start:  # numpy would repeat a single item
-                    raise IndexError
+                if isinstance(places, slice) and len(found) != places.stop - places.start:
+                    raise IndexError  # numpy would repeat a single item
                 values[places] = found
         except (IndexError, AttributeError, TypeError, ValueError) as error:
             problems = filter(None, (_find_problem(message, path) for path in self._paths))

@@ -75,11 +75,11 @@ def needs_of(sources: Collection[StateSource], topic: str) -> list[Need]:
     ]
 
 
-class JointMerger:
-    """The newest values that a topic's messages have of some joints, and how old the oldest of them is.
+class JointDrivers:
+    """The newest values that the drivers on one topic have of some joints, and how old the oldest of them is.
 
-    A message with all joints passes unchanged while no message had fewer: a fault in it is found when
-    it is read.
+    Drivers are distinguished by the joints of their messages. A message with all joints passes unchanged
+    while no message had fewer: a fault in it is found when it is read.
     """
 
     def __init__(self, needs: Collection[Need]) -> None:
@@ -90,6 +90,7 @@ class JointMerger:
         self._whole: tuple[JointState, int] | None = None  # last message that had all, while all had
         self._names: Sequence[str] = ()  # of the last message, to which _places applies
         self._places: dict[str, int] = {}
+        self._clocks: OrderedDict[frozenset[str], ContentClock] = OrderedDict()  # of each driver
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -102,11 +103,31 @@ class JointMerger:
             if (name, field) not in self._values
         )
 
-    def take(self, message: JointState, time_ns: int) -> tuple[JointState, int] | None:
-        """Return what is known of all joints, and the time of the oldest value; None while one is missing.
+    @property
+    def name_sets(self) -> tuple[frozenset[str], ...]:
+        """The joints of the messages so far, a set for each driver."""
+        return tuple(self._clocks)
 
-        time_ns: of the message's content.
+    def describe_missing(self) -> str:
+        """Return in words what no message has had so far, and which joints the messages have."""
+        found = sorted(frozenset[str]().union(*self._clocks))
+        return f"no message so far has {', '.join(self.missing)}, found {', '.join(found) or 'no names'}"
+
+    def take(self, message: JointState, arrival_ns: int) -> tuple[JointState, int] | None:
+        """Return all joints, and when the oldest value was captured [ns, on the clock of the arrival].
+
+        None when the message repeats its driver's last one, or something is missing still.
         """
+        names = frozenset(message.name)
+        clock = self._clocks.setdefault(names, ContentClock())
+        self._clocks.move_to_end(names)
+        if len(self._clocks) > MOST_DRIVERS:
+            self._clocks.popitem(last=False)
+        content_ns = clock.content_ns(stamp_ns(message), arrival_ns)
+        return None if content_ns is None else self._merge(message, content_ns)
+
+    def _merge(self, message: JointState, time_ns: int) -> tuple[JointState, int] | None:
+        """Return all joints and the oldest one's time; None while one is missing. time_ns: of the content."""
         if len(self._locate(message.name)) == len(self._joints) and not self._values:
             self._whole = (message, time_ns)
             return self._whole
@@ -141,40 +162,3 @@ class JointMerger:
             values = [self._values.get((name, field), (math.nan, 0))[0] for name in self._joints]
             setattr(merged, field, array("d", values))
         return merged
-
-
-class JointDrivers:
-    """The drivers that publish joints on one topic, distinguished by the joints of their messages."""
-
-    def __init__(self, needs: Collection[Need]) -> None:
-        """needs: as of JointMerger."""
-        self._merger = JointMerger(needs)
-        self._clocks: OrderedDict[frozenset[str], ContentClock] = OrderedDict()
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """As of JointMerger."""
-        return self._merger.missing
-
-    @property
-    def name_sets(self) -> tuple[frozenset[str], ...]:
-        """The joints of the messages so far, a set for each driver."""
-        return tuple(self._clocks)
-
-    def describe_missing(self) -> str:
-        """Return in words what no message has had so far, and which joints the messages have."""
-        found = sorted(frozenset[str]().union(*self._clocks))
-        return f"no message so far has {', '.join(self.missing)}, found {', '.join(found) or 'no names'}"
-
-    def take(self, message: JointState, arrival_ns: int) -> tuple[JointState, int] | None:
-        """Return all joints, and when the oldest value was captured [ns, on the clock of the arrival].
-
-        None when the message repeats its driver's last one, or something is missing still.
-        """
-        names = frozenset(message.name)
-        clock = self._clocks.setdefault(names, ContentClock())
-        self._clocks.move_to_end(names)
-        if len(self._clocks) > MOST_DRIVERS:
-            self._clocks.popitem(last=False)
-        content_ns = clock.content_ns(stamp_ns(message), arrival_ns)
-        return None if content_ns is None else self._merger.take(message, content_ns)

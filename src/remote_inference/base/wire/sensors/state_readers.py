@@ -161,12 +161,8 @@ class CameraReader:
         self._feature = feature
         self._encoding = None if feature.encoding == RAW else IMAGE_ENCODINGS.get(feature.encoding)
         self._options = source.read_options() if source.is_encoded_here else None
-        self._size = (0, 0)
-
-    @property
-    def size(self) -> tuple[int, int]:
+        self.size = (0, 0)
         """`(height, width)` [px] of the last image, (0, 0) before the first."""
-        return self._size
 
     def read(self, message: CompressedImage | Image) -> CompressedImage | Image:
         """Return the image in the feature's encoding, with the sensor message's header.
@@ -184,13 +180,13 @@ class CameraReader:
             raise ImageError(f"format: found {message.format!r}, expected {name} for {self._source.colour}")
         if problem := find_wrong_origin(message.format, self._source.colour):
             raise ImageError(f"format: {problem}: let the driver publish one, or take its raw topic")
-        self._size = self._encoding.size(message.data)
+        self.size = self._encoding.size(message.data)
         return CompressedImage(header=message.header, format=name, data=message.data)
 
     def _encode(self, message: Image) -> CompressedImage | Image:
         image = image_from_message(message, self._source.colour)
         height, width = image.shape[:2]
-        self._size = (height, width)
+        self.size = (height, width)
         if self._encoding is None:
             if message.encoding == _RAW_ENCODINGS[self._source.colour]:
                 return message

@@ -16,8 +16,6 @@ from remote_inference.server.policies.lerobot.checkpoint import (
     read_checkpoint,
 )
 
-__all__ = ["load"]
-
 
 def load(source: ModelSource) -> Policy:
     """Load the policy of a manifest from a folder that LeRobot has written.

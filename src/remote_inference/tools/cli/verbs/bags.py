@@ -93,7 +93,7 @@ def _repair(arguments: argparse.Namespace) -> int:
 
 
 def _show_progress(what: str, arguments: argparse.Namespace) -> AbstractContextManager[Callable[[int], None]]:
-    from remote_inference.bags.storage.mcap_scan import bag_size  # noqa: PLC0415
+    from remote_inference.bags.storage.mcap_records import bag_size  # noqa: PLC0415
 
     return show_progress(what, bag_size(arguments.bag), arguments)
 

@@ -12,13 +12,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from remote_inference.base.errors import UserError
 from remote_inference.tools.cli.common import add_output_arguments, add_timeout, print_error, print_json
-
-if TYPE_CHECKING:
-    from remote_inference.tools.deployment.serving.check import Report
 
 EXAMPLES = {
     "doctor": ("", "--contract arm.contract.yaml --namespace /robot_1"),
@@ -50,11 +47,10 @@ def run_doctor(arguments: argparse.Namespace) -> int:
     from remote_inference.base.contract.contract import load_contract  # noqa: PLC0415
     from remote_inference.tools.deployment.bringup import absolute_namespace  # noqa: PLC0415
     from remote_inference.tools.deployment.doctor.doctor import Level  # noqa: PLC0415
-    from remote_inference.tools.tables import is_terminal  # noqa: PLC0415
 
     namespace = absolute_namespace(arguments.namespace)
     contract = load_contract(arguments.contract) if arguments.contract else None
-    drawn = is_terminal()  # in a pipe a finding is one line, which grep finds whole
+    drawn = sys.stdout.isatty()  # in a pipe a finding is one line, which grep finds whole
     with ExitStack() as open_until:
         findings = []
         for finding in _examine(arguments.timeout, contract, namespace, open_until):
@@ -108,12 +104,8 @@ def run_check(arguments: argparse.Namespace) -> int:
         report = check(arguments.files, run=arguments.try_policies)
     if arguments.json:
         print_json(report.to_json())
-    else:
-        _print(report, quiet=arguments.quiet)
-    return report.exit_code
-
-
-def _print(report: Report, *, quiet: bool) -> None:
+        return report.exit_code
+    quiet = arguments.quiet
     descriptions = [] if quiet else [file.lines for file in report.files]
     for lines in (*descriptions, *(fit.lines() for fit in report.fits if not (quiet and fit.accepted))):
         for line in lines:
@@ -122,6 +114,7 @@ def _print(report: Report, *, quiet: bool) -> None:
         print_error("check", problem)
     for pair in report.unjudged:
         print_error("check", f"not judged: {pair}")
+    return report.exit_code
 
 
 def add_backends(parser: argparse.ArgumentParser) -> None:

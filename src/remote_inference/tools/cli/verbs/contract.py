@@ -69,21 +69,16 @@ def add_contract(parser: argparse.ArgumentParser) -> None:
         help="what the actions command (default: what the controllers' parameters say)",
     )
     add_timeout(suggest)
-    suggest.set_defaults(act=_suggest, has_nodes=True)
+    suggest.set_defaults(run=_suggest, has_nodes=True)
     for name in IMPORTERS.every_name:
         read = SOURCES.get(name, f"a file of {name}")
         verb = verbs.add_parser(f"from-{name}", parents=[common], help=f"begin a contract from {read}")
         verb.add_argument("file", type=Path, help=read)
-        verb.set_defaults(act=_import, importer=name)
+        verb.set_defaults(run=_import, importer=name)
     for name, (place, text) in EXPORTERS.items():
         verb = verbs.add_parser(f"to-{name}", parents=[common], help=text)
         verb.add_argument("file", type=Path, help="a contract")
-        verb.set_defaults(act=_export, exporter=place)
-
-
-def run_contract(arguments: argparse.Namespace) -> int:
-    """Run one verb; return the exit code. Raises UserError, and OSError for a file that exists."""
-    return int(arguments.act(arguments))
+        verb.set_defaults(run=_export, exporter=place)
 
 
 def _suggest(arguments: argparse.Namespace) -> int:
@@ -122,7 +117,10 @@ def _write_generated(arguments: argparse.Namespace, generated: GeneratedContract
 def _write(
     arguments: argparse.Namespace, text: str, document: Any, marks: Sequence[str], more: Mapping[str, Any]
 ) -> None:
-    """Write the file if one is asked for; print the text otherwise, or JSON, and what is left to fill in."""
+    """Write the file if one is asked for; print the text otherwise, or JSON, and what is left to fill in.
+
+    Raises OSError for a file that exists.
+    """
     if arguments.out is not None:
         with arguments.out.open("x", encoding="utf-8") as file:
             file.write(text)

@@ -5,12 +5,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 from remote_inference.learn.environments.belt_arm.strategies import STRATEGIES, TRAINED
-from remote_inference.tools.cli.common import add_output_arguments, print_json
+from remote_inference.tools.cli.common import add_output_arguments, bounded, print_json
 
 EXAMPLES = {
     "demo": (
@@ -31,15 +29,14 @@ POLICIES = {
     "belt_arm_guidance": "flow matching, trained without, guided at inference",
 }
 """What each folder of config/models holds."""
-Number = TypeVar("Number", int, float)
 
 
 def add_demo(parser: argparse.ArgumentParser) -> None:
-    episodes = _number(int, lambda count: count >= 1, "at least 1")
-    milliseconds = _number(float, lambda value: 0.0 <= value <= 60_000.0, "0 to 60000")
-    fraction = _number(float, lambda value: 0.0 <= value < 1.0, "0 or more and less than 1")
-    seed = _number(int, lambda value: value >= 0, "at least 0")
-    minutes = _number(float, lambda value: 0.0 < value <= 600.0, "more than 0 and at most 600")
+    episodes = bounded(int, lambda count: count >= 1, "at least 1")
+    milliseconds = bounded(float, lambda value: 0.0 <= value <= 60_000.0, "0 to 60000")
+    fraction = bounded(float, lambda value: 0.0 <= value < 1.0, "0 or more and less than 1")
+    seed = bounded(int, lambda value: value >= 0, "at least 0")
+    minutes = bounded(float, lambda value: 0.0 < value <= 600.0, "more than 0 and at most 600")
     parser.add_argument("--episodes", type=episodes, default=10, help="cubes to try (default 10)")
     parser.add_argument(
         "--latency-ms",
@@ -92,17 +89,3 @@ def run_demo(arguments: argparse.Namespace) -> int:
     from remote_inference.tools.demo import command  # noqa: PLC0415  needs rich and matplotlib
 
     return command.run_demo(arguments, print_json if arguments.json else None)
-
-
-def _number(
-    kind: type[Number], is_allowed: Callable[[Number], bool], expected: str
-) -> Callable[[str], Number]:
-    """Return what reads an argument that is a number of a kind."""
-
-    def read(text: str) -> Number:
-        if not is_allowed(value := kind(text)):
-            raise argparse.ArgumentTypeError(f"found {value}, expected {expected}")
-        return value
-
-    read.__name__ = kind.__name__  # which argparse says of a text that is none
-    return read

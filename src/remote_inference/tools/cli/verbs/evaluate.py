@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from remote_inference.learn.evaluation.report import Findings
     from remote_inference.learn.evaluation.results import EpisodeResult, ResultsFolder
     from remote_inference.learn.evaluation.run import Shard
-    from remote_inference.learn.evaluation.statistics import Requirement
 
 EXAMPLES = {
     "evaluate": (
@@ -108,7 +107,10 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
             if names and tally.warnings:  # they name policies
                 tally.warnings = [f"{len(tally.warnings)} more notes: {HIDDEN}"]
         findings = write_report(evaluation, folder, arguments.evaluation.name, names)
-    broken = _find_broken(requirements, findings)
+    problems = [each.find_problem(one) for each in requirements for one in findings.summaries]
+    if requirements and not findings.summaries:
+        problems.append(f"found no episode, expected {requirements[0]}")
+    broken = [problem for problem in problems if problem]
     if arguments.json:
         unplayed = [
             {**vars(key.condition), "seed": key.seed, "why": show_reason(why, names)}
@@ -175,13 +177,6 @@ def _show_progress(
                 )
 
         yield report
-
-
-def _find_broken(requirements: list[Requirement], findings: Findings) -> list[str]:
-    problems = [each.find_problem(one) for each in requirements for one in findings.summaries]
-    if requirements and not findings.summaries:
-        problems.append(f"found no episode, expected {requirements[0]}")
-    return [problem for problem in problems if problem]
 
 
 def _print(findings: Findings, tally: Tally, broken: list[str], report: Path) -> None:

@@ -13,6 +13,7 @@ from remote_inference.base.errors import UserError
 from remote_inference.tools.cli.common import (
     add_namespace,
     add_output_arguments,
+    bounded,
     print_json,
     require_new,
     show_bag_progress,
@@ -44,6 +45,7 @@ JSON_SHAPE = (
 
 
 def add_explain(parser: argparse.ArgumentParser) -> None:
+    second = bounded(float, lambda value: abs(value) <= LONGEST_S, "seconds since the run's beginning")
     parser.add_argument("bag", type=Path, metavar="BAG", help="folder of the bag")
     add_namespace(parser, "the only robot's in the bag")
     motion = parser.add_mutually_exclusive_group()
@@ -75,7 +77,7 @@ def add_explain(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from",
         dest="from_s",
-        type=_second,
+        type=second,
         metavar="SECONDS",
         help="show the run from this second on in every panel; 0 alone: all of it (default: all of it, but "
         "of the joints the first seconds of motion)",
@@ -83,19 +85,12 @@ def add_explain(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to",
         dest="to_s",
-        type=_second,
+        type=second,
         metavar="SECONDS",
         help="show the run up to this second (default: its end)",
     )
     parser.add_argument("--contract", type=Path, help="the robot's contract (default: the one in the bag)")
     add_output_arguments(parser, json_shape=JSON_SHAPE)
-
-
-def _second(text: str) -> float:
-    """Return a time of the run [s] from text."""
-    if not abs(value := float(text)) <= LONGEST_S:
-        raise argparse.ArgumentTypeError(f"found {text}, expected seconds since the run's beginning")
-    return value
 
 
 def run_explain(arguments: argparse.Namespace) -> int:
@@ -120,7 +115,15 @@ def run_explain(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({**(motion.to_json() if motion else {}), **(page or {})})
     elif not arguments.quiet:
-        _print(motion, page)
+        from remote_inference.bags.provenance.text import motion_lines  # noqa: PLC0415
+
+        if motion:
+            print("\n".join(motion_lines(motion)))
+        if page:
+            ticks, images = page["ticks"], page["images"]
+            print(f"page: {page['page']}, {ticks} control ticks, {images} observations with images")
+            for text in page["left_out"]:
+                print(f"left out: {text}")
     return 0
 
 
@@ -180,15 +183,3 @@ def _write_page(arguments: argparse.Namespace, contract: Contract | None, motion
             on_progress=report,
         )
     return written.to_json()
-
-
-def _print(motion: Any, page: dict[str, Any] | None) -> None:
-    from remote_inference.bags.provenance.text import motion_lines  # noqa: PLC0415
-
-    if motion:
-        print("\n".join(motion_lines(motion)))
-    if page:
-        ticks, images = page["ticks"], page["images"]
-        print(f"page: {page['page']}, {ticks} control ticks, {images} observations with images")
-        for text in page["left_out"]:
-            print(f"left out: {text}")

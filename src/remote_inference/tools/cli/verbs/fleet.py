@@ -39,16 +39,15 @@ def add_fleet(parser: argparse.ArgumentParser) -> None:
         "for each certificate that the verb is about]"
     )
     add_output_arguments(common, json_shape=shape)
-    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    verbs = parser.add_subparsers(required=True, metavar="VERB", dest="step")
     init = verbs.add_parser("init", parents=[common], help="make the folder and the certificate authority")
     init.add_argument(
         "--passphrase",
         action="store_true",
         help="encrypt the authority's key; asks unless REMOTE_INFERENCE_CA_PASSPHRASE is set",
     )
-    init.set_defaults(step="init")
     roles = verbs.add_parser("add", help="add a member and issue its certificate").add_subparsers(
-        required=True, metavar="ROLE"
+        required=True, metavar="ROLE", dest="role"
     )
     for role, text in ROLES.items():
         one = roles.add_parser(role, parents=[common], help=f"add {text}")
@@ -59,17 +58,13 @@ def add_fleet(parser: argparse.ArgumentParser) -> None:
             )
         if role in {"robot", "trainer"}:
             one.add_argument("--servers", nargs="+", required=True, help="the servers it works with")
-        one.set_defaults(step="add", role=role)
     for verb, text in (
         ("renew", "give a member a new key and certificate"),
         ("revoke", "take a member's rights away"),
     ):
         one = verbs.add_parser(verb, parents=[common], help=text)
         one.add_argument("name", metavar="NAME", help="the member's name, as it was added")
-        one.set_defaults(step=verb)
-    verbs.add_parser(
-        "render", parents=[common], help="write every member's Zenoh configuration"
-    ).set_defaults(step="render")
+    verbs.add_parser("render", parents=[common], help="write every member's Zenoh configuration")
 
 
 def run_fleet(arguments: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from remote_inference.base.errors import UserError
-from remote_inference.tools.cli.common import ROBOT_HELP, add_quiet
+from remote_inference.tools.cli.common import ROBOT_HELP, add_output_arguments
 
 EXAMPLES = {
     "robot": (
@@ -51,7 +51,7 @@ def add_robot(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--params-file", type=Path, help="ROS parameter file for the node")
     parser.add_argument("--record", type=Path, help="folder of a bag to create")
-    add_quiet(parser, LOG_ALONE)
+    add_output_arguments(parser, quiet=LOG_ALONE)
 
 
 def run_robot(arguments: argparse.Namespace) -> int:
@@ -72,7 +72,7 @@ def run_robot(arguments: argparse.Namespace) -> int:
 def add_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--manifest", type=Path, required=True, help="YAML that says what to serve")
     parser.add_argument("--name", default="policy_server", help="node name (default policy_server)")
-    add_quiet(parser, LOG_ALONE)
+    add_output_arguments(parser, quiet=LOG_ALONE)
 
 
 def run_server(arguments: argparse.Namespace) -> int:
@@ -113,7 +113,7 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
         "--manifest", type=Path, help="file to write (default beside the policy, NAME.manifest.yaml)"
     )
     parser.add_argument("--name", default="policy_server", help="node name (default policy_server)")
-    add_quiet(parser, LOG_ALONE)
+    add_output_arguments(parser, quiet=LOG_ALONE)
 
 
 def run_serve(arguments: argparse.Namespace) -> int:
@@ -122,13 +122,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
     from remote_inference.tools.deployment.process_group import run_in_foreground  # noqa: PLC0415
     from remote_inference.tools.deployment.serving.serve import ServeOptions, make_plan, write_manifest  # noqa: PLC0415
 
-    options = ServeOptions(
-        dataset=arguments.dataset,
-        language_model=arguments.language_model,
-        device=arguments.device,
-        dtype=arguments.dtype,
-        task=arguments.task,
-    )
+    options = ServeOptions(**{name: getattr(arguments, name) for name in vars(ServeOptions())})
     plan = make_plan(arguments.path, options, arguments.manifest)
     process = bringup.server(plan.manifest, name=arguments.name)
     is_new = write_manifest(plan)

@@ -60,17 +60,9 @@ def run_export_onnx(arguments: argparse.Namespace) -> int:
     spec, size = export.spec, export.path.stat().st_size
     left_out = "" if export.left_out.value == "none" else export.left_out.value
     if arguments.json:
-        print_json(
-            {
-                "path": str(export.path),
-                "name": spec.name,
-                "revision": spec.revision,
-                "fingerprint": spec.fingerprint,
-                "bytes": size,
-                "largest_difference": export.largest_difference,
-                "left_out": left_out,
-            }
-        )
+        found = {field: getattr(spec, field) for field in ("name", "revision", "fingerprint")}
+        found |= {"bytes": size, "largest_difference": export.largest_difference, "left_out": left_out}
+        print_json({"path": str(export.path), **found})
     elif not arguments.quiet:
         print(f"{export.path}: {spec.name}, revision {spec.revision}, {size / 1e6:.1f} MB")
         print(f"its normalised actions differ by at most {export.largest_difference:.1e} from torch's")
@@ -86,7 +78,7 @@ def add_weights(parser: argparse.ArgumentParser) -> None:
     status.add_argument("server", nargs="?", metavar="SERVER", help=only_one)
     add_timeout(status, "the server")
     add_output_arguments(status, json_shape='{"server", "policy_fingerprint", "weights_version"}')
-    status.set_defaults(act=_status)
+    status.set_defaults(run=_status)
     push = actions.add_parser("push", help="bring a server to the weights of a file")
     push.add_argument("file", type=Path, metavar="FILE", help="safetensors file with the server's tensors")
     way = push.add_mutually_exclusive_group(required=True)
@@ -101,16 +93,12 @@ def add_weights(parser: argparse.ArgumentParser) -> None:
     )
     add_timeout(push, "the server")
     add_output_arguments(push, json_shape='{"version", "size_bytes", "apply_s"}')
-    push.set_defaults(act=_push)
+    push.set_defaults(run=_push)
     rollback = actions.add_parser("rollback", help="serve the version before the last update again")
     rollback.add_argument("server", metavar="SERVER", help="the server's name")
     add_timeout(rollback, "the server")
     add_output_arguments(rollback, json_shape='{"server", "success", "message"}')
-    rollback.set_defaults(act=_rollback)
-
-
-def run_weights(arguments: argparse.Namespace) -> int:
-    return int(arguments.act(arguments))
+    rollback.set_defaults(run=_rollback)
 
 
 def _status(arguments: argparse.Namespace) -> int:

@@ -185,19 +185,13 @@ def _print_decisions(report: Report, *, is_quiet: bool) -> None:
         runs = f"{report.runs} run{'s' * (report.runs != 1)}"
         print(f"{report.bag}, {robot}: {runs}, {report.entries} entries of the journal")
         for kind, compared in report.compared.items():
-            aside = [
-                f"{count} {why}"
-                for count, why in (
-                    (report.unrecorded[kind], "not in the bag"),
-                    (report.unreplayed[kind], "not in the journal"),
-                )
-                if count
-            ]
-            print(f"{kind}: {compared} compared{''.join(f', {part}' for part in aside)}")
+            missing = {"bag": report.unrecorded[kind], "journal": report.unreplayed[kind]}
+            aside = "".join(f", {count} not in the {place}" for place, count in missing.items() if count)
+            print(f"{kind}: {compared} compared{aside}")
         if report.watchdog_stops:
             print(f"command watchdog: {report.watchdog_stops} stops of a node that was silent")
-        for note in report.notes:
-            print(f"note: {note}")
+    for note in report.notes if report.first is not None or not is_quiet else ():
+        print(f"note: {note}")
     for problem in report.problems:
         print(f"cannot be judged: {problem}")
     if report.first is not None:

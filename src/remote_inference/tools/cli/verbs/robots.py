@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from remote_inference.base.stop_signals import interrupting
 from remote_inference.tools.cli.common import (
@@ -20,9 +20,6 @@ from remote_inference.tools.cli.common import (
     print_response,
 )
 from remote_inference.tools.cli.exit_codes import EXIT_NO, EXIT_OK
-
-if TYPE_CHECKING:
-    from remote_inference.action import RunPolicy
 
 EXAMPLES = {
     "status": ("", "robot_1 --json"),
@@ -72,7 +69,7 @@ def add_list(parser: argparse.ArgumentParser) -> None:
         '{"looked_s", "robots": [as status --json], "servers": [{"server"} and the fields of ServerStatus]}'
     )
     add_output_arguments(parser, json_shape=shape, quiet="")
-    parser.set_defaults(once=True, robot=None, period=None)
+    parser.set_defaults(run=run_top, once=True, robot=None, period=None)
 
 
 def add_top(parser: argparse.ArgumentParser) -> None:
@@ -100,9 +97,9 @@ def add_top(parser: argparse.ArgumentParser) -> None:
 def run_top(arguments: argparse.Namespace) -> int:
     from remote_inference.tools.fleet_view import FleetWatch  # noqa: PLC0415  imports rclpy
     from remote_inference.tools.robot_view import RobotWatch  # noqa: PLC0415
-    from remote_inference.tools.tables import is_terminal  # noqa: PLC0415
+    from remote_inference.tools.tables import draw_forever  # noqa: PLC0415
 
-    draws = not (arguments.json or arguments.once) and is_terminal()
+    draws = not (arguments.json or arguments.once) and sys.stdout.isatty()
     period_s = arguments.period or (ROBOT_PERIOD_S if arguments.robot else PERIOD_S)
     with open_client(f"{arguments.verb}_verb") as ros:
         watch: FleetWatch | RobotWatch = FleetWatch(ros)
@@ -111,7 +108,7 @@ def run_top(arguments: argparse.Namespace) -> int:
             watch = RobotWatch(ros, robot, gathers=not draws)
         watch.settle(arguments.timeout)
         if draws:
-            watch.draw(period_s)
+            draw_forever(watch.render, lambda: watch.refresh(period_s))
         elif not arguments.json:
             watch.print_tables()
         else:
@@ -120,9 +117,6 @@ def run_top(arguments: argparse.Namespace) -> int:
                 watch.refresh(period_s)
                 print_json(watch.as_json())
     return 0
-
-
-run_list = run_top  # once
 
 
 # -- Verbs that change what a robot does -----------------------------------------------------------------
@@ -178,11 +172,7 @@ def add_run_task(parser: argparse.ArgumentParser) -> None:
         "task", nargs="?", default="", metavar="TASK", help="instruction (default: the current one)"
     )
     parser.add_argument(
-        "--limit",
-        type=float,
-        default=0.0,
-        metavar="S",
-        help="longest time of the run (default: no limit)",
+        "--limit", type=float, default=0.0, metavar="S", help="longest time of the run (default: no limit)"
     )
     parser.add_argument(
         "--success-topic",
@@ -202,10 +192,15 @@ def run_run_task(arguments: argparse.Namespace) -> int:
     goal = RunPolicy.Goal(
         task=arguments.task, max_duration_s=arguments.limit, success_topic=arguments.success_topic
     )
+
+    def show(feedback: RunPolicy.Feedback) -> None:
+        if not (arguments.quiet or arguments.json):
+            done = f"{feedback.chunks} chunks, {feedback.holds} holds, {feedback.interventions} interventions"
+            line = f"{feedback.elapsed_s:6.1f} s  {feedback.state_name}, {done}"
+            print(line, file=sys.stderr, flush=True)
+
     with open_client("run_task_verb") as ros, interrupting():
         robot = ros.find_robot(arguments.robot, arguments.timeout)
-        is_quiet = arguments.quiet or arguments.json
-        show = (lambda _: None) if is_quiet else _show_feedback
         result = TaskClient(ros, robot).run(goal, arguments.timeout, show)
         if result is None:
             print_error("run-task", f"{robot} rejected the goal; its log says why")
@@ -217,12 +212,3 @@ def run_run_task(arguments: argparse.Namespace) -> int:
         else:
             print(f"{robot}: {name}: {result.message}, after {result.elapsed_s:.1f} s", flush=True)
     return EXIT_OK if result.termination == Termination.SUCCEEDED else EXIT_NO
-
-
-def _show_feedback(feedback: RunPolicy.Feedback) -> None:
-    print(
-        f"{feedback.elapsed_s:6.1f} s  {feedback.state_name}, {feedback.chunks} chunks, "
-        f"{feedback.holds} holds, {feedback.interventions} interventions",
-        file=sys.stderr,
-        flush=True,
-    )

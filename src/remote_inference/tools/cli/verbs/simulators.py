@@ -19,6 +19,7 @@ from remote_inference.base.errors import UserError
 from remote_inference.base.stop_signals import common_signals
 from remote_inference.tools.cli.common import (
     add_output_arguments,
+    bounded,
     open_client,
     print_json,
     set_zenoh_environment,
@@ -86,7 +87,9 @@ def add_rollouts(parser: argparse.ArgumentParser) -> None:
         "--pool", metavar="NODE", help="lease the simulators of this environment_pool, on whatever machine"
     )
     add_option_argument(parser)
-    parser.add_argument("--group", type=int, default=8, help="rollouts, each in a process (default 8)")
+    count = bounded(int, lambda value: value >= 1, "1 or more")
+    scale = bounded(float, lambda value: value >= 0.0, "0 or more")
+    parser.add_argument("--group", type=count, default=8, help="rollouts, each in a process (default 8)")
     parser.add_argument(
         "--seed", type=int, default=0, help="of the environments and of the noise (default 0)"
     )
@@ -98,12 +101,12 @@ def add_rollouts(parser: argparse.ArgumentParser) -> None:
         help=f"manifest of the policy, which runs in this process (default the shipped {SHIPPED})",
     )
     parser.add_argument(
-        "--temperature", type=float, default=1.0, help="scale of the noise that the policy draws (default 1)"
+        "--temperature", type=scale, default=1.0, help="scale of the noise that the policy draws (default 1)"
     )
     parser.add_argument(
-        "--execution-horizon", type=int, metavar="ROWS", help="rows executed of each chunk (default all)"
+        "--execution-horizon", type=count, metavar="ROWS", help="rows executed of each chunk (default all)"
     )
-    parser.add_argument("--max-steps", type=int, help="of each rollout (default the environment's limit)")
+    parser.add_argument("--max-steps", type=count, help="of each rollout (default the environment's limit)")
     parser.add_argument(
         "--film-strip",
         type=Path,
@@ -119,7 +122,8 @@ def add_rollouts(parser: argparse.ArgumentParser) -> None:
 
 
 def run_rollouts(arguments: argparse.Namespace) -> int:
-    _check(arguments)
+    if arguments.pool and arguments.options:
+        raise UserError("--option: found beside --pool, whose node has the options of its environment")
     from remote_inference.learn.rollouts import film_strip, saving  # noqa: PLC0415  numpy, pyarrow and Pillow
 
     for path in (arguments.parquet, arguments.lerobot_v3):
@@ -150,19 +154,6 @@ def run_rollouts(arguments: argparse.Namespace) -> int:
         _print_group(group, isolation, wall_s)
         print(f"film strip: {arguments.film_strip}" if camera else "no film strip: the policy sees no camera")
     return EXIT_OK if isolation.is_proven else EXIT_NO
-
-
-def _check(arguments: argparse.Namespace) -> None:
-    """Raise UserError for options that no rollouts can be played with."""
-    if arguments.group < 1:
-        raise UserError(f"--group: found {arguments.group}, expected 1 or more")
-    for option in ("execution_horizon", "max_steps"):
-        if (value := getattr(arguments, option)) is not None and value < 1:
-            raise UserError(f"--{option.replace('_', '-')}: found {value}, expected 1 or more")
-    if not arguments.temperature >= 0:
-        raise UserError(f"--temperature: found {arguments.temperature:g}, expected 0 or more")
-    if arguments.pool and arguments.options:
-        raise UserError("--option: found beside --pool, whose node has the options of its environment")
 
 
 async def _play(
@@ -212,11 +203,8 @@ def _load_policy(arguments: argparse.Namespace) -> Policy:
     from remote_inference.server.manifest.manifest import ModelSource, load_manifest  # noqa: PLC0415
     from remote_inference.server.policies import load_policy  # noqa: PLC0415
 
-    if arguments.policy is not None:
-        return load_policy(load_manifest(arguments.policy).model)
-    return load_policy(
-        ModelSource(backend="chunk_network", path=str(share_path("config", "models", SHIPPED)))
-    )
+    shipped = ModelSource(backend="chunk_network", path=str(share_path("config", "models", SHIPPED)))
+    return load_policy(load_manifest(arguments.policy).model if arguments.policy else shipped)
 
 
 @contextmanager

@@ -40,17 +40,21 @@ def judge_controllers(
         facts = controllers.get(in_namespace(namespace, sink.topic))
         if facts is None or sink.fields:
             continue
+        where = f"controller {facts.node}"
         if facts.problem:
-            found = f"its joints were not compared: {facts.problem}"
-            yield Finding(Level.OK, f"controller {facts.node}", found)
+            yield Finding(Level.OK, where, f"its joints were not compared: {facts.problem}")
         elif facts.joints:
             yield _judge_controller(contract, sink, facts)
             if starts_at_measured_position(sink, facts):
-                yield _judge_interpolation(facts)
+                found = "begins each trajectory where its joints are measured"
+                advice = (
+                    "each tick's trajectory replaces the last one: its setpoint falls back in each, and the "
+                    "arm is led faster than its limits; set it and load the controller anew"
+                )
+                yield Finding(Level.ERROR, where, found, INTERPOLATE, advice)
             if ignores_timeout(facts):
                 found = f"ignores cmd_timeout {facts.cmd_timeout_s:g}: goal_time is {facts.goal_time_s:g}"
                 advice = "set constraints.goal_time below cmd_timeout (docs/reference/drivers.md)"
-                where = f"controller {facts.node}"
                 yield Finding(Level.WARNING, where, found, "a longer cmd_timeout than goal_time [s]", advice)
 
 
@@ -69,15 +73,6 @@ def _judge_controller(contract: Contract, sink: CommandSink, facts: ControllerFa
         return Finding(Level.OK, subject, f"takes {', '.join(sink.joints)}")
     alias = "" if set(sink.names) == set(facts.joints) else f", from {', '.join(sink.names)}"
     return Finding(Level.OK, subject, f"takes {', '.join(facts.joints)}{alias}")
-
-
-def _judge_interpolation(facts: ControllerFacts) -> Finding:
-    found = "begins each trajectory where its joints are measured"
-    advice = (
-        "each tick's trajectory replaces the last one: its setpoint falls back in each, and the arm is led "
-        "faster than its limits; set it and load the controller anew"
-    )
-    return Finding(Level.ERROR, f"controller {facts.node}", found, INTERPOLATE, advice)
 
 
 # -- Judges robots by what their nodes say, when what keeps them from moving was looked for already ------

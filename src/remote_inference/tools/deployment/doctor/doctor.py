@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from remote_inference.base import fast_dds
 from remote_inference.base.exchange import in_namespace
 from remote_inference.robot.config import RobotConfig
 from remote_inference.tools.deployment import zenoh_config
-from remote_inference.tools.deployment.middleware import Installation, describe_missing
+from remote_inference.tools.deployment.middleware import Installation
 
 INDENT = 9 * " "  # of a finding's lines after its first
 UNREADABLE = "messages that cannot be read"
@@ -108,7 +110,7 @@ def judge_middleware(variables: Mapping[str, str], installation: Installation) -
     wanted = variables.get("RMW_IMPLEMENTATION", "")
     installed = installation.middlewares
     if wanted and wanted not in installed:
-        found, advice = describe_missing(wanted, installed), installation.remedy(wanted)
+        found, advice = installation.describe_missing(wanted), installation.remedy(wanted)
         yield Finding(Level.ERROR, "middleware", found, "one that is installed", advice)
     elif wanted == zenoh_config.RMW:
         yield Finding(Level.OK, "middleware", wanted)
@@ -161,7 +163,7 @@ def router_endpoint(variables: Mapping[str, str]) -> zenoh_config.Endpoint | Non
     ZENOH_CONFIG_OVERRIDE wins over the session's file, which is read where json5 is installed. Raises
     EndpointError.
     """
-    json5 = _find_json5()
+    json5 = import_module("json5").loads if find_spec("json5") else None  # with the packages for fleets
     overrides = zenoh_config.parse_overrides(variables.get(zenoh_config.OVERRIDE_VARIABLE, ""))
     if text := overrides.get("connect/endpoints"):
         source = f"{zenoh_config.OVERRIDE_VARIABLE}: connect/endpoints"
@@ -187,14 +189,6 @@ def _read(loads: Callable[[str], Any], text: str, source: str) -> Any:
         return loads(text)
     except (OSError, ValueError) as error:
         raise zenoh_config.EndpointError(f"{source}: cannot be read: {error}") from None
-
-
-def _find_json5() -> Callable[[str], Any] | None:
-    try:
-        import json5  # noqa: PLC0415  with the packages for fleets
-    except ImportError:
-        return None
-    return json5.loads
 
 
 def judge_router(endpoint: zenoh_config.Endpoint, problem: str) -> Finding:
@@ -255,16 +249,12 @@ def judge_servers(servers: Mapping[str, Any], robots: Mapping[str, Any]) -> Iter
         if status is None:
             yield Finding(Level.ERROR, subject, "no status", "one a second", "look whether it hangs")
         elif status.accepting:
-            yield _judge_sessions(subject, status, is_wanted=is_wanted)
+            sessions = f"{len(status.sessions)} of {status.max_sessions} sessions"
+            if is_wanted and len(status.sessions) >= status.max_sessions:
+                advice = "end another robot's, or raise max_sessions in its manifest"
+                yield Finding(Level.WARNING, subject, f"{sessions} are open", "a free one", advice)
+            else:
+                yield Finding(Level.OK, subject, f"accepts, {status.policy_name}, {sessions}")
         else:
             found, advice = f"{status.lifecycle_state}, refuses sessions", "look at its log"
             yield Finding(Level.ERROR, subject, found, "active, accepting", advice)
-
-
-def _judge_sessions(subject: str, status: Any, *, is_wanted: bool) -> Finding:
-    """Judge how full an accepting server is. is_wanted: a robot may want one of its sessions."""
-    sessions = f"{len(status.sessions)} of {status.max_sessions} sessions"
-    if is_wanted and len(status.sessions) >= status.max_sessions:
-        advice = "end another robot's, or raise max_sessions in its manifest"
-        return Finding(Level.WARNING, subject, f"{sessions} are open", "a free one", advice)
-    return Finding(Level.OK, subject, f"accepts, {status.policy_name}, {sessions}")

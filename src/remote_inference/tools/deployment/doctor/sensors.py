@@ -157,7 +157,10 @@ class _Sensor:
             expected = f"{1.0 / self.max_age_s:g} Hz or faster, max_sensor_age_s is {self.max_age_s:g}"
             advice = "too old for a request most of the time: a faster driver, or a larger max_sensor_age_s"
             return self._error(found, expected, advice)
-        if len(facts.publishers) > 1 and not _share_joints(facts):
+        names = [name for names in facts.joints for name in names]
+        # Several drivers may publish joints of their own on one topic, which the node merges.
+        is_shared = len(facts.joints) > 1 and len(names) == len(set(names))
+        if len(facts.publishers) > 1 and not is_shared:
             return Finding(Level.WARNING, self.subject, found, "one publisher", "their messages alternate")
         if self.losses and not self.simulated and facts.rate_hz < MOST_ARRIVE * facts.sent_hz:
             return Finding(
@@ -234,9 +237,3 @@ def _rate(facts: TopicFacts) -> str:
 
 def _all_names(facts: TopicFacts) -> list[str]:
     return sorted({name for names in facts.joints for name in names})
-
-
-def _share_joints(facts: TopicFacts) -> bool:
-    """Return whether several drivers publish joints of their own on one topic, which the node merges."""
-    names = [name for names in facts.joints for name in names]
-    return len(facts.joints) > 1 and len(names) == len(set(names))

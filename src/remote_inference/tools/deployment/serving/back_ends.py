@@ -37,14 +37,16 @@ from remote_inference.server.policy_error import explain_policy_error
 # A back end's module is somebody else's: it may take its time and memory, print, hang, or end the process.
 
 
-def _try_import(name: str, deadline_s: float) -> tuple[str, str]:
-    """Import a back end in a process of its own, which is killed after `deadline_s`.
+def _try(report: BackEndReport, deadline_s: float) -> BackEndReport:
+    """Import a back end that lacks nothing in a process of its own, which is killed after `deadline_s`.
 
-    Returns why it failed, or an empty string, and the first line that the module printed on stdout.
+    Returns the report with why it failed, and the first line that the module printed on stdout.
     """
+    if not report.is_complete:
+        return report
     with TemporaryDirectory() as folder:
         answer, printed = Path(folder) / "answer", Path(folder) / "printed"
-        command = [sys.executable, "-m", __name__, name, str(answer)]
+        command = [sys.executable, "-m", __name__, report.name, str(answer)]
         with printed.open("wb") as output:
             try:
                 ended = subprocess.run(
@@ -56,11 +58,13 @@ def _try_import(name: str, deadline_s: float) -> tuple[str, str]:
                     check=False,
                 )
             except subprocess.TimeoutExpired:
-                return f"cannot be imported: it has not ended after {deadline_s:g} s", ""
+                problem = f"it has not ended after {deadline_s:g} s"
+                return replace(report, failure=f"cannot be imported: {problem}")
         if not answer.exists():
-            return f"cannot be imported: it ends the process, {_end_of(ended.returncode)}", ""
-        lines = printed.read_text(errors="replace").split("\n")
-        return answer.read_text(), next((line.strip() for line in lines if line.strip()), "")
+            problem = f"it ends the process, {_end_of(ended.returncode)}"
+            return replace(report, failure=f"cannot be imported: {problem}")
+        lines = map(str.strip, printed.read_text(errors="replace").split("\n"))
+        return replace(report, failure=answer.read_text(), prints=next(filter(None, lines), ""))
 
 
 def _end_of(code: int) -> str:
@@ -132,13 +136,6 @@ def try_back_ends(
     """
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return list(pool.map(partial(_try, deadline_s=deadline_s), reports))
-
-
-def _try(report: BackEndReport, deadline_s: float) -> BackEndReport:
-    if not report.is_complete:
-        return report
-    failure, prints = _try_import(report.name, deadline_s)
-    return replace(report, failure=failure, prints=prints)
 
 
 def _report_built_in(name: str) -> BackEndReport:

@@ -189,8 +189,11 @@ def check(paths: Sequence[Path], *, run: bool = False) -> Report:
     unjudged = []
     parameters = [one for file in files for one in file.parameters]
     for robot in (file for file in files if file.kind == "contract"):
-        if robot.contract is not None:
-            _warn_of_parameters(robot, parameters)
+        if robot.contract is not None:  # its report says which parameters its node would refuse
+            problems = dict.fromkeys(find_parameter_problem(robot.contract, one) for one in parameters)
+            warnings = [f"{problem}: the robot's node does not start" for problem in problems if problem]
+            robot.warnings += warnings
+            robot.lines += _wrap(f"  warning: {warning}" for warning in warnings)
         for server in (file for file in files if file.kind == "manifest"):
             if robot.contract is None or server.manifest is None or server.spec is None:
                 unjudged.append(f"{robot.path.name} on {server.path.name}")
@@ -254,17 +257,6 @@ def _check_manifest(report: FileReport, manifest: Manifest, *, run: bool) -> Non
     report.lines += _wrap(f"  warning: {warning}" for warning in report.warnings)
 
 
-def _warn_of_parameters(robot: FileReport, parameters: Sequence[RobotConfig]) -> None:
-    """Let a contract's report say which parameters its robot's node would refuse."""
-    assert robot.contract is not None, "the file was read"
-    problems = [find_parameter_problem(robot.contract, one) for one in parameters]
-    warnings = [
-        f"{problem}: the robot's node does not start" for problem in dict.fromkeys(problems) if problem
-    ]
-    robot.warnings += warnings
-    robot.lines += _wrap(f"  warning: {warning}" for warning in warnings)
-
-
 def _judge(robot: FileReport, server: FileReport, given: RobotConfig | None = None) -> Fit:
     """given: the robot's parameters; None: it has the default ones, or others that are not known here."""
     contract, manifest, spec = robot.contract, server.manifest, server.spec
@@ -273,9 +265,7 @@ def _judge(robot: FileReport, server: FileReport, given: RobotConfig | None = No
     assert manifest is not None, "both files were read"
     assert spec is not None, "the policy was loaded"
     offer = make_offer(
-        contract,
-        wants_rtc=not parameters.appends,
-        accepts_weight_updates=parameters.accept_weight_updates,
+        contract, wants_rtc=not parameters.appends, accepts_weight_updates=parameters.accept_weight_updates
     )
     verdict = judge(offer, spec, terms_of(manifest))
     latency_s = server.trial.speed.request_s if server.trial else None
@@ -325,18 +315,13 @@ def _wrap(lines: Iterable[str]) -> Iterator[str]:
         )
 
 
-def _describe_rates(contract: Contract) -> str:
-    if contract.policy_fps is None:
-        return f"{contract.fps:g} Hz"
-    between = "linear between rows" if contract.interpolation == "linear" else "each row repeated"
-    return (
-        f"control at {contract.fps:g} Hz, policy at {contract.row_fps:g} Hz: "
-        f"{contract.ticks_per_row} commands for each row, {between}"
-    )
-
-
 def _describe_contract(path: Path, contract: Contract) -> Iterator[str]:
-    yield f"{path}: contract of {contract.robot_type}, {_describe_rates(contract)}"
+    rates = f"{contract.fps:g} Hz"
+    if contract.policy_fps is not None:
+        between = "linear between rows" if contract.interpolation == "linear" else "each row repeated"
+        per_row = f"{contract.ticks_per_row} commands for each row, {between}"
+        rates = f"control at {rates}, policy at {contract.row_fps:g} Hz: {per_row}"
+    yield f"{path}: contract of {contract.robot_type}, {rates}"
     yield f"  state: {', '.join(contract.state_names)}"
     yield from describe_sources(contract)
     for (name, source), feature in zip(contract.images.items(), contract.image_features, strict=True):
@@ -345,20 +330,16 @@ def _describe_contract(path: Path, contract: Contract) -> Iterator[str]:
         how = "commands to" if sink.action is None else "goals to"
         yield f"  {how} {sink.destination} ({sink.type}): {', '.join(sink.names)}"
     if contract.actions.is_relative:
-        yield f"  {_describe_relative(contract)}: no chunk continues another (no RTC)"
+        joints = contract.actions.relative
+        parts = [f"{', '.join(joints.names)} to {joints.to}"] if joints else []
+        parts += [
+            f"the pose {title} to {pose.relative.to} in the frame of the {pose.relative.frame}"
+            for title, pose in contract.actions.poses.items()
+            if pose.relative is not None
+        ]
+        yield f"  relative: {', '.join(parts)}: no chunk continues another (no RTC)"
     if contract.home:
         yield f"  goes home in {contract.home.duration_s:g} s when it gives up"
-
-
-def _describe_relative(contract: Contract) -> str:
-    joints = contract.actions.relative
-    parts = [f"{', '.join(joints.names)} to {joints.to}"] if joints else []
-    parts += [
-        f"the pose {title} to {pose.relative.to} in the frame of the {pose.relative.frame}"
-        for title, pose in contract.actions.poses.items()
-        if pose.relative is not None
-    ]
-    return f"relative: {', '.join(parts)}"
 
 
 def _describe_manifest(path: Path, manifest: Manifest, spec: PolicySpec) -> Iterator[str]:

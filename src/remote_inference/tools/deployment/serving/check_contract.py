@@ -21,14 +21,13 @@ from typing import Any
 import numpy as np
 from builtin_interfaces.msg import Time
 
-from remote_inference.base.contract.action_bounds import JointLimit, PoseAction, is_gripper
+from remote_inference.base.contract.action_bounds import is_gripper
 from remote_inference.base.contract.actions import Actions
 from remote_inference.base.contract.commands.controller_facts import INTERPOLATE
 from remote_inference.base.contract.commands.sink import CommandSink
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.operator_inputs import TakeoverPart
 from remote_inference.base.contract.policy_units import ConvertedQuaternion, scales_by_name
-from remote_inference.base.contract.state_source import StateSource
 from remote_inference.base.documents.document import DocumentError, parse_document
 from remote_inference.base.documents.problems import find_non_text_keys, show_value
 from remote_inference.base.ros_parameters import PARAMETERS_KEY, ExecutorName, is_rclpys_own
@@ -64,9 +63,14 @@ def describe_mapping(contract: Contract) -> Iterator[str]:
         yield from (f"{INDENT}{line}" for line in table.to_text().splitlines())
     for name, kind in zip(contract.actions.names, contract.actions.kinds, strict=True):
         if kind == "switch":
-            yield f"{INDENT}switch {name}: {_describe_switch(contract.actions.limits[name])}"
+            limit = contract.actions.limits[name]
+            levels = f"{limit.max:g} above {limit.closes_above:g}, {limit.min:g} below {limit.opens_below:g}"
+            dwell = f", at most one change in {limit.dwell_s:g} s" if limit.dwell_s else ""
+            yield f"{INDENT}switch {name}: {levels}{dwell}"
     for name, pose in contract.actions.poses.items():
-        yield f"{INDENT}pose {name}: {_describe_pose(pose)}"
+        position, quaternion = ", ".join(pose.position), ", ".join(pose.quaternion)
+        speeds = f"{pose.max_velocity:g} m/s and {pose.max_angular_velocity:g} rad/s along its way"
+        yield f"{INDENT}pose {name}: position {position}; quaternion {quaternion}; {speeds}"
     for measurement in contract.measurements if contract.measured else ():
         source = measurement.source
         entries = source.joints if source.is_joints else source.entries
@@ -120,17 +124,6 @@ def _describe_bounds(actions: Actions, name: str) -> tuple[str, str, str]:
         return "-", "-", "-"
     limit, kind = actions.limit_of(name), actions.kind_of(name)
     return f"{limit.min:g}", f"{limit.max:g}", f"{limit.fastest:g}" if kind != "switch" else "-"
-
-
-def _describe_pose(pose: PoseAction) -> str:
-    position, quaternion = ", ".join(pose.position), ", ".join(pose.quaternion)
-    speeds = f"{pose.max_velocity:g} m/s and {pose.max_angular_velocity:g} rad/s along its way"
-    return f"position {position}; quaternion {quaternion}; {speeds}"
-
-
-def _describe_switch(limit: JointLimit) -> str:
-    dwell = f", at most one change in {limit.dwell_s:g} s" if limit.dwell_s else ""
-    return f"{limit.max:g} above {limit.closes_above:g}, {limit.min:g} below {limit.opens_below:g}{dwell}"
 
 
 def find_limit_warnings(contract: Contract) -> list[str]:
@@ -244,9 +237,12 @@ def find_message_warnings(path: Path, contract: Contract) -> list[str]:
             remedy = find_remedy(type_name)
             hint = f"; to check it: {remedy}" if remedy else ""
             warnings.append(f"{place}.type: {type_name} is not installed here: not checked{hint}")
-        elif problem := _find_problem(make):
-            where = "" if problem.startswith(place) else f"{place}."
-            raise DocumentError(f"{path}: {where}{problem}")
+            continue
+        try:
+            make()
+        except WireError as error:
+            where = "" if str(error).startswith(place) else f"{place}."
+            raise DocumentError(f"{path}: {where}{error}") from error
     return warnings
 
 
@@ -265,15 +261,12 @@ def describe_sources(contract: Contract) -> Iterator[str]:
     """Yield a line for each source: its topic, its type, and how old the node takes a message for."""
     for place, source in contract.state_sources.items():
         use = "positions" if place == "measured" else "state"
-        yield f"  {use} from {source.topic}: {source.type}, {_describe_age(source)}"
-
-
-def _describe_age(source: StateSource) -> str:
-    if not is_installed(source.type):
-        return "age unknown here"
-    if is_stamped(message_class(source.type)):
-        return "age by the header's stamp"
-    return "age by arrival: without a header, messages that a driver repeats count as new"
+        age = "by arrival: without a header, messages that a driver repeats count as new"
+        if not is_installed(source.type):
+            age = "unknown here"
+        elif is_stamped(message_class(source.type)):
+            age = "by the header's stamp"
+        yield f"  {use} from {source.topic}: {source.type}, age {age}"
 
 
 def is_installed(type_name: str) -> bool:
@@ -283,14 +276,6 @@ def is_installed(type_name: str) -> bool:
     except WireError:
         return False
     return True
-
-
-def _find_problem(make: Callable[[], object]) -> str:
-    try:
-        make()
-    except WireError as error:
-        return str(error)
-    return ""
 
 
 # -- Whether a computer keeps a robot's control rate: what a tick costs here, with chunks of the policy --

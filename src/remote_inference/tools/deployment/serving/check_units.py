@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from remote_inference.base.contract.action_bounds import is_gripper
 from remote_inference.base.contract.actions import RELATIVE
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.policy_units import UnitMap
@@ -19,13 +20,14 @@ LEAST_DEGREES = 2.0 * math.pi  # farther from 0 is at least one joint of an arm 
 # By the unit in which the robot has the policy's numbers: how far from 0 data in it is at most, and the unit
 # that is meant beyond, with its factor.
 UNITS = {"rad": (2.0 * math.pi, "degrees", 180.0 / math.pi), "m": (3.0, "millimetres", 1000.0)}
+WIDEST_GRIPPER = 0.5, "a fraction", math.inf  # the same of a gripper's m, of data that may be 0 to 1
 
 
 def find_unit_problem(contract: Contract, spec: PolicySpec) -> str:
     """Return which of a policy's training data is in another unit than the contract's limits; empty: none."""
     for what, pairs in _pair_with_limits(contract, spec):
         for name, unit, limit, found in pairs:
-            if problem := _judge(unit, limit, found):
+            if problem := _judge(name, unit, limit, found):
                 return f"{what} {name!r} was trained on {_show(found)}, {problem}"
     return ""
 
@@ -65,13 +67,15 @@ def find_odd_answers(contract: Contract, spec: PolicySpec, chunk: Float32Array) 
         if name not in limits or name in spec.action_ranges:
             continue
         found = float(column.min()), float(column.max())
-        if problem := _judge(*limits[name], found):
+        if problem := _judge(name, *limits[name], found):
             yield f"action {name!r} is answered with {_show(found)}, {problem}"
 
 
-def _judge(unit: str, limit: Range, found: Range) -> str:
+def _judge(name: str, unit: str, limit: Range, found: Range) -> str:
     """Return why numbers are in another unit than a limit, in the policy's numbers, or an empty string."""
     most, other, factor = UNITS.get(unit, (math.inf, "", 1.0))
+    if unit == "m" and is_gripper(name) and _farthest(found) <= MUCH_WIDER:
+        most, other, factor = WIDEST_GRIPPER
     widest = MUCH_WIDER * _farthest(limit)
     if not _farthest(found) > max(most, widest):  # nor is NaN another unit
         return ""

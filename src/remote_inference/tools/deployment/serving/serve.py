@@ -161,7 +161,7 @@ class Plan:
 def make_plan(path: Path, options: ServeOptions, manifest: Path | None = None) -> Plan:
     """Return how the policy at `path` is served; nothing is written. A manifest is served as it is.
 
-    manifest: the file to write; None: beside the policy, with its name. Raises UserError.
+    manifest: the file to write; None: `my_act.manifest.yaml` beside the folder `my_act`. Raises UserError.
     """
     if path.suffix in MANIFEST_SUFFIXES:
         given = [*options.given(), *([("--manifest", manifest)] if manifest else [])]
@@ -173,7 +173,9 @@ def make_plan(path: Path, options: ServeOptions, manifest: Path | None = None) -
         load_manifest(path, os.environ)
         return Plan("a manifest", path, None)
     found = find_policy(path)
-    file = _absolute(manifest or _named_after(path if path.is_dir() else found.path))
+    policy = _absolute(path if path.is_dir() else found.path)
+    beside = policy.with_name(f"{policy.name if policy.is_dir() else policy.stem}.manifest.yaml")
+    file = _absolute(manifest or beside)
     return Plan(found.what, file, make_manifest(found, options, file))
 
 
@@ -185,7 +187,10 @@ def make_manifest(found: FoundPolicy, options: ServeOptions, file: Path) -> dict
     if options.dtype:
         model["dtype"] = options.dtype
     if found.backend == "lerobot":
-        model["options"] = _lerobot_options(found, options)
+        dataset = _require_dataset(found.path, options.dataset)
+        model["options"] = {"dataset": _relative(dataset, found.path)}
+        if language_model := _find_language_model(found, options.language_model):
+            model["options"]["language_model"] = _relative(language_model, found.path)
     for flag, value in options.given():
         if found.backend != "lerobot" and flag in {"--dataset", "--language-model"}:
             raise UserError(f"{flag}: found {value} for {found.what}, expected it for LeRobot checkpoints")
@@ -225,13 +230,6 @@ def write_manifest(plan: Plan) -> bool:
 
 
 # -- `model.options` -----------------------------------------------------------------------------------------
-
-
-def _lerobot_options(found: FoundPolicy, options: ServeOptions) -> dict[str, Any]:
-    chosen = {"dataset": _relative(_require_dataset(found.path, options.dataset), found.path)}
-    if language_model := _find_language_model(found, options.language_model):
-        chosen["language_model"] = _relative(language_model, found.path)
-    return chosen
 
 
 def _require_dataset(folder: Path, dataset: Path | None) -> Path:
@@ -301,12 +299,6 @@ def _is_here(name: str, environment: Mapping[str, str]) -> bool:
 
 
 # -- files ---------------------------------------------------------------------------------------------------
-
-
-def _named_after(policy: Path) -> Path:
-    """Return the manifest of a policy: `my_act.manifest.yaml` beside the folder `my_act`."""
-    policy = _absolute(policy)
-    return policy.with_name(f"{policy.name if policy.is_dir() else policy.stem}.manifest.yaml")
 
 
 def _relative(path: Path, home: Path) -> str:
