@@ -76,7 +76,8 @@ SLOW_FILES = {
     *("test_export", "test_flow", "test_fuzz", "test_health", "test_learner", "test_lost_messages"),
     *("test_onnx_export", "test_open_loop", "test_pictures", "test_prefix", "test_process_environment"),
     *("test_process_group", "test_program", "test_program_signals", "test_provenance"),
-    *("test_provenance_in_browser", "test_remote_servers", "test_repair", "test_run_verbs", "test_sbom"),
+    *("test_provenance_in_browser", "test_read_random", "test_read_rewritten", "test_read_whole"),
+    *("test_remote_servers", "test_repair", "test_run_verbs", "test_sbom"),
     *("test_scheduler", "test_soak", "test_systemd", "test_timeline", "test_torch_chunk", "test_train"),
     *("test_weight_refusals", "test_weight_sender", "test_weight_updates", "test_weight_values"),
 }

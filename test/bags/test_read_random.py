@@ -26,7 +26,7 @@ from remote_inference.bags.storage.bag_records import BagError, BagTopic
 from remote_inference.bags.storage.bag_writer import BagLimits, BagWriter
 from support.recording.rewritten_bag import NO_SUMMARY, OLD_QOS, OTHER_QOS, QOS, Extra, Rewrite, rewrite
 
-REWRITES, DAMAGES = 60, 200
+REWRITES, DAMAGES = 40, 200
 FLIPS = int(os.environ.get("BIT_FLIPS", "60"))
 TOPICS = ("/count", "/robot_1/count", "/robot_1/arm/count")
 MESSAGES = 60  # ten a second

@@ -13,6 +13,8 @@ from typing import Any
 
 import yaml
 from mcap.opcode import Opcode
+from mcap.records import Chunk, Message
+from mcap.stream_reader import StreamReader, breakup_chunk
 
 from support.recording.rewritten_bag import ROOT
 
@@ -21,6 +23,7 @@ OPCODE, LENGTH = -HEAD.size, 1 - HEAD.size  # where the head has them, seen from
 MAGIC_BYTES = 8
 FOOTER_BYTES = HEAD.size + 20 + MAGIC_BYTES
 Damage = Callable[[Path], object]  # changes a bag's folder
+Count = Callable[[Path], int]  # of messages of a bag, as it was before its damage
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,27 @@ def places_of(data: bytes) -> Iterator[Place]:
 
 def file_of(bag: Path, number: int = 0) -> Path:
     return bag / f"{bag.name}_{number}.mcap"
+
+
+def messages_of_chunk(number: int) -> Count:
+    """Return what counts the messages of a chunk of the first file."""
+
+    def count(bag: Path) -> int:
+        with file_of(bag).open("rb") as stream:
+            chunks = [one for one in StreamReader(stream, emit_chunks=True).records if isinstance(one, Chunk)]
+        return sum(isinstance(record, Message) for record in breakup_chunk(chunks[number]))
+
+    return count
+
+
+def messages_of_file(number: int) -> Count:
+    """Return what counts the messages of a file."""
+
+    def count(bag: Path) -> int:
+        with file_of(bag, number).open("rb") as stream:
+            return sum(isinstance(record, Message) for record in StreamReader(stream).records)
+
+    return count
 
 
 def flip(opcode: Opcode, byte: int, bit: int = 0, *, which: int = 0, is_sealed: bool = False) -> Damage:

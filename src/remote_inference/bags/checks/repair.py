@@ -37,7 +37,7 @@ from remote_inference.bags.storage.mcap_scan import (
     ScannedMessage,
     scan_file,
 )
-from remote_inference.bags.storage.split_file import Channel, McapFile
+from remote_inference.bags.storage.split_file import CHUNK_BYTES, Channel, McapFile
 
 
 class McapCopy(McapFile):
@@ -46,22 +46,27 @@ class McapCopy(McapFile):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._schemas: dict[tuple[str, str, bytes], int] = {("", "", b""): 0}  # 0: without one
-        self._channels: dict[tuple[str, ...], int] = {}  # by topic and type
+        self._channels: dict[int, tuple[ScannedChannel, int]] = {}  # and their numbers, by identity
+        self._bytes = 0  # in the open chunk
 
     def add_chunk(self, messages: Sequence[ScannedMessage]) -> None:
         for message in messages:
-            channel = message.channel
-            key = channel.topic, channel.msgtype, channel.encoding, channel.message_encoding
-            if key not in self._channels:
-                self._channels[key] = self._add_channel(channel)
-            self._writer.add_message(
-                self._channels[key],
-                message.log_time_ns,
-                message.data,
-                message.publish_time_ns,
-                message.sequence,
-            )
+            channel, times = message.channel, (message.log_time_ns, message.publish_time_ns)
+            if id(channel) not in self._channels:
+                self._channels[id(channel)] = channel, self._add_channel(channel)
+            _, number = self._channels[id(channel)]
+            self._writer.add_message(number, times[0], message.data, times[1], message.sequence)
+            self._bytes += len(message.data)
+        if self._bytes >= CHUNK_BYTES:
+            self._end_chunk()
+
+    def add_record(self, name: str, values: Mapping[str, str]) -> None:
+        self._end_chunk()
+        super().add_record(name, values)
+
+    def _end_chunk(self) -> None:
         self._writer.flush()
+        self._bytes = 0
 
     def _add_channel(self, channel: ScannedChannel) -> int:
         schema = (channel.msgtype, channel.encoding, channel.definition)
@@ -187,8 +192,10 @@ def _scan(file: Path, found: Verification, on_bytes: OnBytes) -> _Content:
 
 def _describe_damage(content: _Content, damage: Damage) -> str:
     place = f"{content.path.name}: at byte {damage.offset}: {damage.reason}"
+    if not damage.is_loss:
+        return place
     if not damage.is_end:
-        return f"{place}: what it held is lost" if damage.is_loss else place
+        return f"{place}: what it held is lost"
     if not content.counts:
         return f"{place}: no whole chunk before it"
     messages = count(content.counts.total(), "message")

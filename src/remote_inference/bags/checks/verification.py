@@ -62,7 +62,7 @@ def verify(path: Path, on_bytes: OnBytes = lambda _: None) -> Verification:
     compare_metadata(metadata, files, result)
     for topic, why in sorted(result.left_out.items()):
         text = f"{count(result.counts[topic], 'message')} of {topic} are no messages of ROS 2 ({why})"
-        result.findings.append(Finding(Level.NOTE, "files", f"{text}: other verbs leave them out"))
+        result.findings.append(Finding(Level.NOTE, "files", f"{text}: other verbs cannot read them"))
     return result
 
 

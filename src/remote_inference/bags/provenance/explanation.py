@@ -26,7 +26,7 @@ from remote_inference.bags.provenance.motion import (
     find_reasons,
 )
 from remote_inference.bags.provenance.run_reader import WATCHDOG, Run, RunReader, read_command
-from remote_inference.bags.storage.bag import BagReader, OnProgress, no_progress
+from remote_inference.bags.storage.bag import BagReader, IncompleteBagError, OnProgress, no_progress
 from remote_inference.bags.storage.bag_records import BagError
 from remote_inference.bags.timeline.messages import LATE_NS, RecordedChunk, RequestKey, from_message
 from remote_inference.bags.timeline.robot_bag import RobotBag, open_robot
@@ -114,6 +114,11 @@ class FoundCommand:
     damage: str = ""
 
 
+def _damage_behind(error: BagError) -> str:
+    """Return what ends the bag; empty for messages that are missing somewhere in it."""
+    return "" if isinstance(error, IncompleteBagError) else str(error)
+
+
 def find_command(
     robot: RobotBag, reader: RunReader, tick: int | None, at_ns: int, on_progress: OnProgress
 ) -> FoundCommand:
@@ -150,7 +155,8 @@ def find_command(
     except BagError as error:
         if not found:
             raise
-        damage = str(error)
+        reader.run.missing.append(str(error))
+        damage = _damage_behind(error)
     if not found:
         raise _not_found(bag, tick, at_ns, first_s, newest)
     if len(found) > 1:

@@ -9,7 +9,7 @@ another definition than this release's is refused when it is opened.
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -62,6 +62,10 @@ def no_progress(_: float) -> None:
     """Do nothing with the progress."""
 
 
+class IncompleteBagError(BagError):
+    """All that can be read of a bag was read, and it was less than there should be."""
+
+
 class BagReader(AbstractContextManager["BagReader"]):
     """A rosbag2 bag, open for reading: its topics, and its messages in order of reception.
 
@@ -79,12 +83,14 @@ class BagReader(AbstractContextManager["BagReader"]):
             self._open_files(metadata)
             self.topics: dict[str, BagTopic] = {}
             definitions = self._find_topics(metadata)
-            self._decoder, unreadable = _decoder_of(tuple(definitions.values()))
+            different = {one for several in definitions.values() for one in several}
+            self._decoder, unreadable = _decoder_of(tuple(sorted(different, reverse=True)))  # empty ones last
             # Why the messages of some topics cannot be read.
             self._unreadable = {
-                topic.name: unreadable[definitions[topic.msgtype]]
-                for topic in self.topics.values()
-                if definitions.get(topic.msgtype) in unreadable
+                topic: unreadable[one]
+                for topic, several in definitions.items()
+                for one in several
+                if one in unreadable
             }
             self._expected = self._count_expected(metadata)
             # Text of the recorded robot's contract, empty without one.
@@ -122,16 +128,16 @@ class BagReader(AbstractContextManager["BagReader"]):
         self._files.sort(key=lambda file: file.start_ns)
         for before, after in pairwise(file for file in self._files if file.end_ns):
             overlap_s = (before.end_ns - after.start_ns) * 1e-9
-            is_copy = (before.start_ns, before.end_ns) == (after.start_ns, after.end_ns)
+            is_copy = before.start_ns == after.start_ns < before.end_ns == after.end_ns
             if overlap_s > MAX_OVERLAP_S or is_copy:
                 raise BagError(
                     f"{self.path}: {before.path.name} and {after.path.name} overlap by {overlap_s:.1f} s, "
                     "expected files that follow one another"
                 )
 
-    def _find_topics(self, metadata: BagMetadata) -> dict[str, Definition]:
-        """Set the topics; return the definitions by type."""
-        definitions: dict[str, Definition] = {}
+    def _find_topics(self, metadata: BagMetadata) -> Mapping[str, list[Definition]]:
+        """Set the topics; return the definitions by topic."""
+        definitions: defaultdict[str, list[Definition]] = defaultdict(list)
         for file in self._files:
             for name, found in file.topics.items():
                 kind = found.topic.msgtype
@@ -139,8 +145,10 @@ class BagReader(AbstractContextManager["BagReader"]):
                 if known.msgtype != kind:
                     where = f"{file.path.name}: {name}"
                     self.remarks.append(f"{where} is left out: found {kind}, and {known.msgtype} before")
-                if not definitions.get(kind, ("", ""))[1]:
-                    definitions[kind] = kind, found.definition, found.is_idl
+                elif found.definition:  # one type may have several: only equal ones can be read together
+                    definitions[name].append((kind, found.definition, found.is_idl))
+        for name in self.topics.keys() - definitions.keys():
+            definitions[name].append((self.topics[name].msgtype, "", False))
         left_out = {name for file in self._files for name in file.left_out}
         for topic in metadata.topics:
             if topic.name not in self.topics and topic.name not in left_out:
@@ -212,7 +220,7 @@ class BagReader(AbstractContextManager["BagReader"]):
                 problem = f"{topic}: read {found} messages, expected {expected}"
         if problem:
             advice = f"`remote-inference verify {self.path} --repair NEW_FOLDER` recovers what is whole"
-            raise BagError(f"{self.path}: {problem}; {advice}")
+            raise IncompleteBagError(f"{self.path}: {problem}; {advice}")
 
     def messages(
         self,

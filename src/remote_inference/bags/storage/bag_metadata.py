@@ -138,7 +138,10 @@ class BagMetadata:
     @cached_property
     def counts(self) -> dict[str, int]:
         """Messages by topic."""
-        return {topic.name: count for topic, count in self._topics}
+        counts: Counter[str] = Counter()  # some tools name a topic once for each QoS
+        for topic, count in self._topics:
+            counts[topic.name] += count
+        return counts
 
     @property
     def topics(self) -> list[BagTopic]:
@@ -147,12 +150,13 @@ class BagMetadata:
     @cached_property
     def _topics(self) -> list[tuple[BagTopic, int]]:
         """The topics of which it says what it should; `verify` names the others."""
-        found = []
-        for one in self.content.get("topics_with_message_count") or ():
-            with suppress(KeyError, TypeError, ValueError, AttributeError):
+        found: list[tuple[BagTopic, int]] = []
+        said_topics = self.content.get("topics_with_message_count")
+        for one in said_topics if isinstance(said_topics, list) else ():
+            with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError):
                 said = one["topic_metadata"]
                 qos = read_qos(said.get("offered_qos_profiles", ""))
-                topic = BagTopic(absolute_name(said["name"]), said["type"], qos)
+                topic = BagTopic(absolute_name(said["name"]), str(said["type"]), qos)
                 found.append((topic, int(one["message_count"])))
         return found
 

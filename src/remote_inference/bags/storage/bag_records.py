@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -167,13 +168,20 @@ def absolute_name(topic: str) -> str:
     return topic if topic.startswith("/") else f"/{topic}"
 
 
+@lru_cache(maxsize=1024)  # most channels have one of a few, and its YAML takes milliseconds
+def _read_qos_text(text: str) -> tuple[Qos, ...]:
+    from rosbags.rosbag2.metadata import parse_qos  # noqa: PLC0415  as below
+
+    return tuple(parse_qos(text))
+
+
 def read_qos(recorded: Any) -> tuple[Qos, ...]:
     """Return the QoS that a channel or metadata.yaml has; none when it makes no sense: readers go on."""
     from rosbags.rosbag2 import ReaderError  # noqa: PLC0415  slow to import, and a recorder needs it not
     from rosbags.rosbag2.metadata import parse_qos  # noqa: PLC0415
 
     try:
-        return tuple(parse_qos(recorded))
+        return _read_qos_text(recorded) if isinstance(recorded, str) else tuple(parse_qos(recorded))
     except (ReaderError, TypeError, KeyError, ValueError, AttributeError):
         return ()
 

@@ -13,7 +13,6 @@ import struct
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
@@ -102,9 +101,11 @@ class Channels(dict[int, ScannedChannel]):
         elif opcode == Opcode.CHANNEL:
             found = records.Channel.read(stream_of(content))
             schema = self._schemas[found.schema_id]
-            self[found.id] = ScannedChannel(
+            channel = ScannedChannel(
                 found.topic, schema.name, schema.encoding, schema.data, found.message_encoding, found.metadata
             )
+            if self.get(found.id) != channel:  # each chunk repeats it
+                self[found.id] = channel
 
 
 @dataclass(frozen=True)
@@ -259,10 +260,12 @@ class McapRecords:
     def _parse_summary(self, parts: list[tuple[int, Bytes]], *, is_proven: bool) -> Summary:
         """is_proven: its checksum fits. Without one, a chunk is believed where the file has one."""
         channels, chunks, statistics, problem = Channels(), {}, None, ""
-        for kind in (Opcode.SCHEMA, Opcode.CHANNEL):  # in this order: a channel names a schema
-            for _, content in (part for part in parts if part[0] == kind):
-                with suppress(LookupError):  # a schema that is not repeated here
+        try:
+            for kind in (Opcode.SCHEMA, Opcode.CHANNEL):  # in this order: a channel names a schema
+                for _, content in (part for part in parts if part[0] == kind):
                     channels.declare(kind, content)
+        except LookupError:  # schemas are not repeated here: the chunks have all
+            channels = Channels()
         for opcode, content in parts:
             if opcode == Opcode.STATISTICS:
                 statistics = records.Statistics.read(stream_of(content))

@@ -71,6 +71,8 @@ class Finished:
 
 
 Item = Messages | MetadataRecord | Damage | Finished
+Sizes = tuple[int, str, int, int]  # bytes of a chunk's record, compression, bytes before and after it
+Times = tuple[int, int]  # of a chunk's first and last message [ns]
 OnBytes = Callable[[int], None]  # is called with the number of bytes read since the last call
 
 
@@ -88,7 +90,7 @@ def scan_file(path: Path, on_bytes: OnBytes = lambda _: None) -> Iterator[Item]:
 class _Scan:
     def __init__(self, file: McapRecords) -> None:
         self._file = file
-        self._chunks: dict[int, tuple[Record, records.Chunk, set[int]]] = {}  # by offset; with its channels
+        self._chunks: dict[int, tuple[Sizes, Times | None, set[int]]] = {}  # by offset; with its channels
         self._counts: Counter[int] = Counter()  # messages by channel
         self._checksum: int | None = zlib.crc32(MAGIC)  # of all so far; None: something was skipped
         self._problem = ""
@@ -138,7 +140,8 @@ class _Scan:
         said = chunk.message_start_time, chunk.message_end_time
         if times and said != (min(times), max(times)):
             self._problem = f"a chunk at byte {record.offset} has other times than its messages"
-        self._chunks[record.offset] = record, chunk, numbers
+        sizes = record.end - record.offset, chunk.compression, len(chunk.data), chunk.uncompressed_size
+        self._chunks[record.offset] = sizes, said if times else None, numbers
         return Messages(record.offset, found)
 
     def _message(self, content: Bytes) -> ScannedMessage:
@@ -151,7 +154,7 @@ class _Scan:
     def _finish(self, record: Record, content: bytes) -> Item:
         summary = self._file.summary
         if not summary.is_finished:
-            return Damage(record.offset, "cut off within its index", is_end=True)
+            return Damage(record.offset, "cut off within its index", is_end=True, is_loss=False)
         said = int.from_bytes(content, "little")
         if said and self._checksum not in {None, said}:
             self._problem = "its data have another checksum: something in them changed"
@@ -163,16 +166,11 @@ class _Scan:
         if index and index.keys() != self._chunks.keys():
             return f"its index names {len(index)} chunks, and {len(self._chunks)} are readable"
         for offset, one in index.items():
-            record, chunk, numbers = self._chunks[offset]
+            sizes, times, numbers = self._chunks[offset]
             said = one.chunk_length, one.compression, one.compressed_size, one.uncompressed_size
-            found = (*(record.end - offset, chunk.compression, len(chunk.data), chunk.uncompressed_size),)
-            times = one.message_start_time, one.message_end_time
-            is_other = bool(numbers) and times != (chunk.message_start_time, chunk.message_end_time)
-            if (
-                said != found
-                or is_other
-                or (one.message_index_offsets and numbers - {*one.message_index_offsets})
-            ):
+            is_other = times not in {None, (one.message_start_time, one.message_end_time)}
+            lacks = bool(one.message_index_offsets) and numbers - {*one.message_index_offsets}
+            if said != sizes or is_other or lacks:
                 return f"its index has other times, sizes or topics of the chunk at byte {offset}"
         if statistics is not None:
             read = self._counts.total()
