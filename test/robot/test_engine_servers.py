@@ -359,6 +359,48 @@ def test_a_server_that_crashes_again_and_again_while_it_loads_is_not_waited_for(
     assert world.state is State.DEAD
 
 
+def test_crashes_are_counted_where_no_status_arrives_but_answers_do():
+    world = streaming(World(make_config(max_offline_s=5.0)))
+    kill(world.server)
+    world.run(1)
+    for _ in range(3 * MAX_STARTS):
+        world.server.restart()
+        world.server.loading, world.server.loads = True, world.server.loads + 1  # and no status says so
+        world.run(3)
+        kill(world.server)
+        world.run(1)
+    assert world.state is State.DEAD
+
+
+def test_a_server_that_was_repaired_while_the_robot_was_paused_is_waited_for():
+    world = streaming(World(make_config(max_offline_s=5.0)))
+    for _ in range(MAX_STARTS):
+        world.load(world.server)
+        world.run(3)
+        kill(world.server)
+        world.run(1)
+    world.pause()
+    world.load(world.server)
+    world.run(8)
+    world.resume()
+    world.run(20)
+    assert "waits for /server_a" in world.engine.cause
+
+
+def test_updates_of_a_server_that_each_go_well_are_no_crashes():
+    """Without its sensor the robot asks for no chunk that could say so."""
+    world = streaming(World(make_config(max_offline_s=5.0)))
+    world.sensors["joint_states"] = False
+    world.run(1)
+    for _ in range(2 * MAX_STARTS):
+        world.load(world.server)
+        world.run(7)
+        assert "waits for /server_a" in world.engine.cause
+        world.server.loading = False
+        world.run(6)
+        assert world.engine.handshake.open
+
+
 def test_a_server_that_loads_holds_no_robot_back_from_the_next():
     world = streaming(World(make_config(servers=TWO)))
     world.load(world.server)

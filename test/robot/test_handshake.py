@@ -89,7 +89,7 @@ def test_a_server_loads_until_it_says_otherwise_or_is_silent_since():
 
 
 def test_a_server_that_loads_is_the_instance_that_said_so_last():
-    """The answer to an attempt names none."""
+    """A journal of before names none in the answer to an attempt."""
     servers = make_servers("/a")
     for instance_id, known in (("", ""), ("one", "one"), ("", "one"), ("two", "two")):
         servers.note("/a", ns(1), loading=True, instance_id=instance_id)

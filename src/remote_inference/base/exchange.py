@@ -137,6 +137,7 @@ class StatusReply:
     image_features: Sequence[str] = ()  # cameras that the policy needs; none while there is no policy
     response_s: float = 0.0  # measured, from a request to its chunk; 0 while there is no policy
     loading: bool = False  # its policy is being loaded and warmed up
+    instance_id: str = ""  # of the server's process; journals of before have none
 
 
 @dataclass(frozen=True)

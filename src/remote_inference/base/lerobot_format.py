@@ -231,9 +231,6 @@ def _unknown_names(feature: Feature, what: str) -> str:
     return mark(f"a list of {count} {what}{why}")
 
 
-# -- the other way -------------------------------------------------------------------------------------------
-
-
 def _joint_feature(names: Sequence[str], units: Sequence[str], map_: UnitMap) -> dict[str, Any]:
     """Return the feature of joints, with their units where they differ or one is not the robot's own."""
     differ = len(set(units) - {""}) > 1  # of the same everywhere a simulator may not know what it is

@@ -7,6 +7,7 @@ Nothing here knows ROS or a simulator. An environment computes its own metrics; 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -198,7 +199,12 @@ def plain_metrics(metrics: Metrics) -> Metrics:
     Raises TypeError or ValueError for what is neither a number nor a truth value.
     """
     values = {str(name): _plain(value) for name, value in metrics.values.items()}
-    return Metrics(bool(metrics.success), values)
+    return Metrics(is_success(metrics.success), values)
+
+
+def is_success(value: Any) -> bool:
+    """Return whether an environment says that an episode succeeded: NaN is no success."""
+    return bool(value) and math.isfinite(value)
 
 
 def _plain(value: Any) -> MetricValue:

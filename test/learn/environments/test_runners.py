@@ -23,6 +23,7 @@ from remote_inference.learn.environment import (
     Moment,
     NotFiniteError,
     Step,
+    plain_metrics,
 )
 from remote_inference.learn.environments.runners import (
     RealTimeThreadEnvironment,
@@ -36,6 +37,14 @@ SPEC = EnvironmentSpec(
 ACTION = np.zeros(1)
 SHORT = Timeouts(make_s=0.1, reset_s=0.1, step_s=0.1, close_s=0.1)
 LONG = Timeouts(make_s=30.0, reset_s=30.0, step_s=30.0, close_s=30.0)
+
+
+def test_nan_is_no_success_and_numbers_of_numpy_become_python_s() -> None:
+    found = plain_metrics(Metrics(np.float32("nan"), {"distance": np.float32("nan"), "grasped": np.True_}))
+    assert found.success is False
+    assert isinstance(found.values["distance"], float)
+    assert found.values["grasped"] is True
+    assert plain_metrics(Metrics(np.float64(1.0))).success is True
 
 
 class Room:

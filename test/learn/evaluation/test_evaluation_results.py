@@ -83,10 +83,26 @@ def test_an_evaluation_that_is_refused_takes_its_own_files_with_it_alone(
 ) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    (out / "notes.txt").write_text("of a person")
+    (out / "films").mkdir()
+    for name in ("notes.txt", "blind.json"):
+        (out / name).write_text("of a person")
     with pytest.raises(ResultsError, match="no such task"), ResultsFolder(out, evaluation):
         raise ResultsError("no such task")
-    assert [file.name for file in out.iterdir()] == ["notes.txt"]
+    assert sorted(file.name for file in out.iterdir()) == ["blind.json", "films", "notes.txt"]
+
+
+def test_a_result_that_was_written_stays_whatever_ends_the_run(
+    tmp_path: Path, evaluation: Evaluation
+) -> None:
+    """Ctrl-C may come between the line in the file and what the folder knows of it."""
+    out = tmp_path / "out"
+    folder = ResultsFolder(out, evaluation)
+    folder.append(make_result(0))
+    folder.results.clear()
+    with pytest.raises(KeyboardInterrupt), folder:
+        raise KeyboardInterrupt
+    with ResultsFolder(out, evaluation) as opened:
+        assert len(opened.results) == 1
 
 
 @settings(max_examples=60, deadline=None)

@@ -62,7 +62,8 @@ class SimulatedServer:
         return self.accepting and not self.loading
 
     def status(self) -> StatusReply:
-        return StatusReply(self.admits, tuple(self.spec.image_shapes), self.response_s, self.loading)
+        images = tuple(self.spec.image_shapes)
+        return StatusReply(self.admits, images, self.response_s, self.loading, self.instance_id)
 
     def open(self, offer: SessionOffer) -> SessionReply:
         terms = make_terms(

@@ -11,7 +11,8 @@ from __future__ import annotations
 import dataclasses
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -85,10 +86,19 @@ def write_fields(data: object, message_type: Any) -> dict[str, Any]:
 
 def read_fields(message: Any, message_type: Any, data: Any) -> dict[str, Any]:
     """Return the fields of a message that a dataclass has under the same names; sequences as tuples."""
+    fields = _shared_fields(message_type, data)
+    return {name: read(getattr(message, name)) for name, read in fields.items()}
+
+
+@cache  # asked with each chunk
+def _shared_fields(message_type: Any, data: Any) -> dict[str, Callable[[Any], Any]]:
     kinds = message_type.get_fields_and_field_types()
     names = [field.name for field in dataclasses.fields(data) if field.name in kinds]
-    values = {name: getattr(message, name) for name in names}
-    return {name: tuple(v) if kinds[name].startswith("sequence") else v for name, v in values.items()}
+    return {name: tuple if kinds[name].startswith("sequence") else _same for name in names}
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 # -- Reads serialized messages, as raw subscriptions and files give them ---------------------------------

@@ -170,6 +170,7 @@ def status_from_response(response: GetStatus.Response) -> StatusReply:
         tuple(status.image_features),
         max(0.0, response_ms) / 1e3,
         status.lifecycle_state == LOADING,
+        status.instance_id,
     )
 
 

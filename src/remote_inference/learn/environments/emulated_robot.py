@@ -152,8 +152,6 @@ class EmulatedRobot:
             self._command = self._view.actions(tick.command[np.newaxis])[0]
         return self._command
 
-    # -- what the engine asks for --------------------------------------------------------------------------
-
     def _carry_out(self, effects: Sequence[Effect]) -> None:
         now_ns, engine = self._now_ns, self._engine
         for effect in effects:

@@ -29,6 +29,7 @@ from remote_inference.learn.environment import (
     MetricValue,
     Step,
     check_action,
+    is_success,
 )
 
 if not os.environ.get("DISPLAY"):  # read by MuJoCo and SDL when a simulator is imported
@@ -115,7 +116,7 @@ class GymnasiumEnvironment:
         clipped = np.clip(checked, bounds.lower, bounds.upper).astype(space.dtype)
         shown, reward, terminated, truncated, self._info = self._gym.step(clipped)
         self._steps, self._reward = self._steps + 1, float(reward)
-        self._success = self._success or bool(self._info.get(self._mapping.success, False))
+        self._success = self._success or is_success(self._info.get(self._mapping.success, False))
         observation = self._observe(shown)
         late = observation.time_s >= self.spec.episode_limit_s - 1e-9
         ended = bool(terminated) or self._success

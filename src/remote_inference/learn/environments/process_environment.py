@@ -37,6 +37,7 @@ from remote_inference.learn.environment import (
     Metrics,
     NotFiniteError,
     Step,
+    plain_metrics,
     require_promised,
 )
 from remote_inference.learn.environments import make_environment
@@ -132,7 +133,7 @@ def step_from_map(found: Mapping[str, Any]) -> Step:
 
 
 def metrics_to_map(metrics: Metrics) -> dict[str, Any]:
-    return {"success": bool(metrics.success), "values": dict(metrics.values)}
+    return vars(plain_metrics(metrics))
 
 
 def metrics_from_map(found: Mapping[str, Any]) -> Metrics:

@@ -102,7 +102,8 @@ class Episode:
             policy_versions=tuple(self.versions),
             success=metrics.success and not error,
             steps=len(self.actions),
-            total_reward=math.fsum(self.rewards),
+            # The sum of a part would favour who breaks off early.
+            total_reward=math.nan if error else math.fsum(self.rewards),
             is_terminated=self.is_terminated,
             metrics=metrics.values,
             held_steps=self.held_steps,

@@ -148,13 +148,16 @@ class ResultsFolder(AbstractContextManager["ResultsFolder"]):
         """Open a folder, made if need be. Raises ResultsError when it is another's, in use or damaged."""
         self.folder = folder
         self._lock = threading.Lock()
-        self._has_made_folder = not folder.exists()
+        made = (EPISODES, NAMES, CONFIGURATION, LOCK, FILMS, "")  # "": the folder itself
+        self._made = [name for name in made if not (folder / name).exists()]
         with _file_errors(folder):
             (folder / FILMS).mkdir(parents=True, exist_ok=True)
             self._lock_file = (folder / LOCK).open("a")
         try:
             try:
                 fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(self._lock_file.fileno()).st_ino != (folder / LOCK).stat().st_ino:
+                    raise FileNotFoundError  # who held it has removed it meanwhile
             except OSError as error:
                 raise ResultsError(f"{folder}: another evaluation writes there, expected none") from error
             self._is_new = not ((folder / CONFIGURATION).exists() or (folder / EPISODES).exists())
@@ -172,7 +175,7 @@ class ResultsFolder(AbstractContextManager["ResultsFolder"]):
             raise
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if error is not None and self._is_new and not (self.results or self.lost):
+        if error is not None and self._is_new and not self.lost:
             self._remove()
         self.close()
 
@@ -201,13 +204,13 @@ class ResultsFolder(AbstractContextManager["ResultsFolder"]):
             self.results[result.key] = result
 
     def _remove(self) -> None:
-        """Remove all that is made before the first episode; logs and the files of others stay."""
-        with suppress(OSError):  # the error that ends the context matters
-            for name in (EPISODES, NAMES, CONFIGURATION, LOCK):
-                (self.folder / name).unlink(missing_ok=True)
-            (self.folder / FILMS).rmdir()
-            if self._has_made_folder:
-                self.folder.rmdir()
+        """Remove what this run made where no episode was written; logs and the files of others stay."""
+        with self._lock, suppress(OSError):  # the error that ends the context matters
+            if os.fstat(self._file.fileno()).st_size:
+                return
+            for name in self._made:
+                path = self.folder / name
+                path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
 
     def _require_new(self, result: EpisodeResult) -> None:
         if result.key in self.results:

@@ -19,7 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from remote_inference.base.errors import UserError
-from remote_inference.learn.environment import Environment, EnvironmentSpec, EnvLostError, NotFiniteError
+from remote_inference.learn.environment import (
+    EnvError,
+    Environment,
+    EnvironmentSpec,
+    EnvLostError,
+    Metrics,
+    NotFiniteError,
+)
 from remote_inference.learn.environments.emulated_robot import EmulatedRobot, NetworkPath
 from remote_inference.learn.environments.policy_view import PolicyView
 from remote_inference.learn.environments.process_environment import ProcessEnvironment
@@ -180,7 +187,13 @@ class Workers:
                 raise
             self._ledger.count(error, met)
             why = describe(error)
-        return episode.finish(episode.environment.metrics(), why)
+        try:
+            metrics = episode.environment.metrics()
+        except EnvError:
+            if not why:
+                raise
+            metrics = Metrics(False)  # some environments know them at an episode's end alone
+        return episode.finish(metrics, why)
 
 
 @dataclass(frozen=True)

@@ -113,8 +113,6 @@ class ServerClient:
             self._pending[future] = (client, time.monotonic() + self._timeout_s)
         future.add_done_callback(as_task(self._node, lambda done: self._finish(done, take)))
 
-    # -- executor's thread ---------------------------------------------------------------------------------
-
     def _on_status(self, server: str, status: ServerStatus) -> None:
         stamp = stamp_ns(status)
         instance, newest = self._newest.get(server, ("", 0))

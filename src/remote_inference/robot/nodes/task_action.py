@@ -89,8 +89,6 @@ class TaskAction:
             self._paused = True
             self._update()
 
-    # -- a goal's way --------------------------------------------------------------------------------------
-
     def _check_goal(self, request: RunPolicy.Goal) -> GoalResponse:
         problem = self._find_problem(request) or self._subscribe(request.success_topic)
         if problem:

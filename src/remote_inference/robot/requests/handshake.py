@@ -164,8 +164,8 @@ class Handshake:
         """Handle the answer to GetStatus; None when the server is silent."""
         if self.phase is not Phase.CHECKING or server != self.server:
             return []
-        at_ns = now_ns if reply else self._step.begin_ns
-        self.servers.note(server, at_ns, loading=bool(reply and reply.loading))
+        at_ns, instance_id = (now_ns, reply.instance_id) if reply else (self._step.begin_ns, "")
+        self.servers.note(server, at_ns, loading=bool(reply and reply.loading), instance_id=instance_id)
         if reply is None or not reply.accepting:
             self._fail(now_ns)
             if reply is not None:

@@ -73,7 +73,11 @@ class Supervisor:
         return self.apply(Event.SESSION_LOST, cause)
 
     def need_no_server(self, now_ns: int) -> None:
-        """Begin the time offline anew: the robot has not missed the server until now."""
+        """Begin the time offline and the counts of starts anew: the robot has missed no server until now."""
+        self._starts.clear()
+        self._begin_anew(now_ns)
+
+    def _begin_anew(self, now_ns: int) -> None:
         if self._offline_since_ns is not None:
             self._offline_since_ns = now_ns
 
@@ -89,7 +93,7 @@ class Supervisor:
                     starts.add(instance)
         awaited = [server for server in loading if len(self._starts[server]) <= MAX_STARTS]
         if awaited:
-            self.need_no_server(now_ns)
+            self._begin_anew(now_ns)
             self._waits = f"waits for {' and '.join(awaited)} to load the policy"
         elif loading:
             self._waits = f"{' and '.join(loading)} started more than {MAX_STARTS} times and loads again"

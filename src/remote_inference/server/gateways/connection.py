@@ -141,7 +141,7 @@ class ConnectionLink:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._answer: asyncio.Future[Chunk] = self._loop.create_future()
-        self.is_open = True  # the client has not gone: its chunks are not dropped
+        self.is_open = True  # the client has not gone
         self.paused = False  # its clients have no word for it
         self.ended: asyncio.Future[str] = self._loop.create_future()  # why the server has ended the session
 

@@ -85,8 +85,6 @@ class OpenpiEndpoint:
         self._thread.join(JOIN_TIMEOUT_S)
         return not self._thread.is_alive()
 
-    # -- the loop's thread ---------------------------------------------------------------------------------
-
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())

@@ -264,8 +264,6 @@ class Worker:
         else:
             job.session.episode_id = job.request.episode_id
 
-    # -- the policy ----------------------------------------------------------------------------------------
-
     def _predict(self, jobs: list[Job]) -> None:
         """Run the policy on a batch. If that fails, run each half of it, so that only the culprit fails."""
         if not jobs:

@@ -130,9 +130,6 @@ class _VerbParser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
 
-# -- The program -----------------------------------------------------------------------------------------
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb; return the exit code."""
     try:

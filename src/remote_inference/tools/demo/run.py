@@ -187,9 +187,6 @@ def _write_manifest(options: DemoOptions, folder: Path, sections: Mapping[str, A
     return path
 
 
-# -- The run that learns ---------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Attempt:
     """An episode of a run that learns. begin_s: since the trainer was started, negative before [s]."""

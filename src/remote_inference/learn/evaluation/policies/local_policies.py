@@ -129,9 +129,6 @@ class ManifestPolicy:
         return PolicyAnswer(chunk_model, chunk_robot, version, time.monotonic() - begin_s)
 
 
-# -- Policies without a network ----------------------------------------------------------------------------
-
-
 CHUNK_S = 1.0  # that a chunk lasts
 ACTIONS, NAMES = "actions", "names"  # arrays of a trajectory's file
 

@@ -119,9 +119,6 @@ def run_top(arguments: argparse.Namespace) -> int:
     return 0
 
 
-# -- Verbs that change what a robot does -----------------------------------------------------------------
-
-
 def add_robot(parser: argparse.ArgumentParser) -> None:
     """Declare ROBOT, which is named: while another may be undiscovered, "the only robot" is a guess."""
     text = f"{ROBOT_HELP}; always named, as another robot may not be seen yet"

@@ -203,8 +203,10 @@ def _load_policy(arguments: argparse.Namespace) -> Policy:
     from remote_inference.server.manifest.manifest import ModelSource, load_manifest  # noqa: PLC0415
     from remote_inference.server.policies import load_policy  # noqa: PLC0415
 
-    shipped = ModelSource(backend="chunk_network", path=str(share_path("config", "models", SHIPPED)))
-    return load_policy(load_manifest(arguments.policy).model if arguments.policy else shipped)
+    if arguments.policy:
+        return load_policy(load_manifest(arguments.policy).model)
+    shipped = share_path("config", "models", SHIPPED)
+    return load_policy(ModelSource(backend="chunk_network", path=str(shipped)))
 
 
 @contextmanager
