@@ -188,6 +188,20 @@ def test_a_random_robot_s_bag_is_reproduced(seed: int, tmp_path: Path):
     assert (report.first, report.problems, report.exit_code) == (None, [], EQUAL)
 
 
+def test_a_run_of_means_is_reproduced_and_a_changed_chunk_of_one_is_named(tmp_path: Path):
+    server = SimulatedServer("/server_a", make_spec(continuation=Continuation.NONE))
+    messages = messages_of(streaming(World(make_config(merge_mode="ensemble"), [server])).run(2))
+    report = replay_decisions(write(tmp_path / "bag", messages), None, {})
+    assert (report.first, report.problems, report.exit_code) == (None, [], EQUAL)
+    ticks = [message for _, topic, message in messages if topic.endswith("/executed")]
+    mean = next(tick for tick in ticks if len(tick.earlier_seq_ids) == 3)
+    before = list(mean.earlier_seq_ids)
+    mean.earlier_seq_ids[1] += 100
+    first = replay_decisions(write(tmp_path / "changed", messages), None, {}).first
+    assert first is not None
+    assert (first.field, first.replayed) == ("earlier_seq_ids", " ".join(map(str, before)))
+
+
 def flip(topic_end: str, number: int, place: int) -> Change:
     """Return a change of one bit in a message of a topic."""
 

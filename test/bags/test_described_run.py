@@ -105,6 +105,11 @@ def test_how_far_a_policy_asked_beyond_the_limits_is_told_by_joint(tmp_path: Pat
     assert "The policy asked for more than the joints' limits: shoulder by up to 0.5 rad in 1 tick." in said
 
 
+def test_a_mean_of_chunks_says_of_none_how_far(tmp_path: Path) -> None:
+    bag = write_explained_run(tmp_path / "run", earlier_seq_ids=[7])
+    assert summarise(load_timeline(bag, NS))["clamped"] == {}
+
+
 def test_without_a_contract_nobody_knows_how_far(tmp_path: Path) -> None:
     bag = write_explained_run(tmp_path / "run", has_contract=False)
     assert summarise(load_timeline(bag, NS))["clamped"] == {}

@@ -77,6 +77,11 @@ def bag(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_explained_run(tmp_path_factory.mktemp("bags") / "run")
 
 
+def make_command(action: tuple[float, ...], interventions: tuple[str, ...]) -> SimpleNamespace:
+    row = {"row": 0, "row_fraction": 0.0, "earlier_seq_ids": ()}
+    return SimpleNamespace(action=action, interventions=interventions, **row)
+
+
 def explain(bag: Path, *options: str, code: int = 0) -> None:
     assert main(["explain", str(bag), *options]) == code
 
@@ -151,7 +156,7 @@ def test_a_switch_is_corrected_only_where_it_waits(
     document["actions"]["limits"][JOINTS[1]] = limit
     array = "std_msgs/msg/Float64MultiArray"
     document["commands"] = [{"topic": name, "type": array, "names": [name]} for name in JOINTS]
-    executed = SimpleNamespace(row=0, row_fraction=0.0, action=(0.1, command), interventions=interventions)
+    executed = make_command((0.1, command), interventions)
     answer = SimpleNamespace(actions=np.array([[0.1, number]]))
     contract = parse_document(document, Contract, "f")
     corrections = find_corrections(executed, answer, JOINTS, contract)
@@ -174,10 +179,22 @@ def test_a_switch_is_corrected_only_where_it_waits(
 def test_length_and_sign_of_a_quaternion_are_no_correction(
     row: np.ndarray, command: np.ndarray, rule: str, found: list[tuple[str, str]]
 ) -> None:
-    executed = SimpleNamespace(row=0, row_fraction=0.0, action=tuple(command), interventions=(rule,))
+    executed = make_command(tuple(command), (rule,))
     answer = SimpleNamespace(actions=row[np.newaxis])
     corrections = find_corrections(executed, answer, POSE, pose_contract())
     assert [(one.joint, one.rule) for one in corrections] == found
+
+
+def test_a_mean_of_chunks_names_them_and_is_no_correction_of_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_explained_run(tmp_path / "run", earlier_seq_ids=[3, 4, 7])
+    motion = explained(capsys, path, "--command", str(CLAMPED_TICK))
+    assert motion["command"]["earlier_seq_ids"] == [3, 4, 7]
+    assert motion["corrections"] == []
+    assert "what the guard changed: its action was a mean of several chunks" in motion["missing"]
+    explain(path, "--command", str(CLAMPED_TICK))
+    assert "a mean with 3 earlier chunks, of requests 3 to 7" in capsys.readouterr().out
 
 
 def test_a_row_in_the_policys_units_is_told_in_the_robots(bag: Path) -> None:

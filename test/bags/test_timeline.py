@@ -62,7 +62,7 @@ def test_executed_actions(timeline: Timeline) -> None:
     assert executed.age_s[:2] == pytest.approx([math.nan, 0.25], nan_ok=True)
     assert executed.episode_id.tolist() == [1] * 6 + [2]
     assert executed.interventions[2] == ("step", "limit")
-    assert executed.boundaries_s() == pytest.approx([0.043, 0.143])
+    assert executed.t_s[executed.begins_chunk] == pytest.approx([0.043, 0.143])
 
 
 def test_joints_are_picked_by_name(timeline: Timeline) -> None:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from remote_inference.base.admission import make_offer
+from remote_inference.base.contract.action_bounds import PoseAction
 from remote_inference.base.contract.contract import Contract, find_name_clash, load_contract
 from remote_inference.base.documents.document import DocumentError, parse_document
 from support.builders import CAMERA, JOINT_TRAJECTORY, JOINTS, contract_document, make_contract
@@ -137,6 +138,7 @@ def test_how_an_image_travels(image: dict[str, Any], encoding: str):
 
 
 Change = Callable[[dict[str, Any]], Any]
+SWITCH = {"kind": "switch", "min": -1.0, "max": 1.0, "closes_above": 0.5, "opens_below": -0.5}
 
 
 def limit(**values: Any) -> Change:
@@ -260,6 +262,17 @@ BAD: list[tuple[Change, str, list[str]]] = [
     (limit(max_velocity=0), "actions.limits.elbow.max_velocity", ["0", "more than 0"]),
     (limit(max_velocity=-1), "actions.limits.elbow.max_velocity", ["-1", "more than 0"]),
     (lambda d: d["actions"]["limits"]["elbow"].pop("max_velocity"), "actions.limits.elbow.max_velocity", []),
+    (limit(max_acceleration=0), "actions.limits.elbow.max_acceleration", ["0", "more than 0"]),
+    (limit(max_acceleration=1, max_jerk=-1), "actions.limits.elbow.max_jerk", ["-1", "more than 0"]),
+    (limit(max_deceleration=0), "actions.limits.elbow.max_deceleration", ["0", "more than 0"]),
+    (limit(max_jerk=9), "actions.limits.elbow", ["max_jerk without max_acceleration", "expected both"]),
+    (
+        lambda d: d["actions"]["limits"].update(
+            elbow=dict(SWITCH, max_acceleration=1.0, max_jerk=9.0, max_deceleration=1.0)
+        ),
+        "actions.limits.elbow",
+        ["max_acceleration, max_jerk, max_deceleration with a switch", "expected none"],
+    ),
     (lambda d: d.update(commands=[]), "commands", ["at least 1"]),
     (command(names=["shoulder"]), "", ["commands", "['shoulder']", "['elbow', 'shoulder']"]),
     (command(names=[*JOINTS, "wrist"]), "", ["commands", "wrist"]),
@@ -364,6 +377,40 @@ def test_what_asks_for_positions_is_refused_for_other_actions(kind: str):
     document = contract_document(kind) | {"home": {"positions": [0.0, 0.0], "duration_s": 1.0}}
     with pytest.raises(DocumentError, match=f"home: found with {kind} actions"):
         parse_document(document, Contract, "f")
+
+
+@pytest.mark.parametrize(
+    "keys", [("max_acceleration",), ("max_acceleration", "max_jerk"), ("max_deceleration",)]
+)
+def test_positions_and_velocities_may_have_bounds_of_acceleration_and_efforts_none(keys: tuple[str, ...]):
+    for kind in ("position", "velocity"):
+        document = contract_document(kind)
+        limit(**dict.fromkeys(keys, 2.0))(document)
+        elbow = parse_document(document, Contract, "f").actions.limits["elbow"]
+        assert elbow.of_accelerations == keys
+    document = contract_document("effort")
+    limit(**dict.fromkeys(keys, 2.0))(document)
+    with pytest.raises(DocumentError, match=f"limits.elbow: found {', '.join(keys)} with effort actions"):
+        parse_document(document, Contract, "f")
+
+
+@pytest.mark.parametrize(
+    ("jerk", "acceleration"),
+    [("max_jerk", "max_acceleration"), ("max_angular_jerk", "max_angular_acceleration")],
+)
+def test_a_pose_s_bound_of_jerk_needs_that_of_its_acceleration(jerk: str, acceleration: str):
+    pose = {
+        "position": ["x", "y", "z"],
+        "quaternion": ["qx", "qy", "qz", "qw"],
+        "min": [0.0, 0.0, 0.0],
+        "max": [1.0, 1.0, 1.0],
+        "max_velocity": 0.5,
+        "max_angular_velocity": 1.0,
+    }
+    with pytest.raises(DocumentError, match=f"found {jerk} without {acceleration}, expected both"):
+        parse_document(pose | {jerk: 9.0}, PoseAction, "f")
+    found = parse_document(pose | {jerk: 9.0, acceleration: 2.0}, PoseAction, "f")
+    assert (getattr(found, jerk), getattr(found, acceleration)) == (9.0, 2.0)
 
 
 @pytest.mark.parametrize("kind", ["velocity", "effort"])

@@ -46,7 +46,7 @@ ROOMS: Mapping[str, AbstractSet[str]] = {
     "tools": {"base", "robot", "server", "bags", "learn"},
 }
 GENERATED = ("remote_inference.msg", "remote_inference.srv", "remote_inference.action")
-PURE_LIBRARIES = {"numpy", "pydantic", "pydantic_core", "yaml"}
+PURE_LIBRARIES = {"numpy", "pydantic", "pydantic_core", "ruckig", "yaml"}
 # What decides, without ROS, torch, clocks or transports of its own.
 PURE = sorted(
     path

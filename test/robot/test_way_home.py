@@ -52,7 +52,7 @@ class GivenUp(StoppedRobot):
         self.state = replace(self.state, operator=operator, timing=timing)
         inputs = TickInputs(now_ns, now_ns, operator, "", NOBODY, None, Plan())
         choice = select(self.state, found, inputs, self.rules)
-        return self._take(emit(limit(choice, found, self.rules, now_ns), found, self.rules))
+        return self._take(emit(limit(choice, found, inputs, self.rules), found, self.rules))
 
     @property
     def way(self) -> WayHome:

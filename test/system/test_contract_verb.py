@@ -78,14 +78,18 @@ def test_a_controller_and_a_description_are_asked(rig: Rig, tmp_path: Path):
     node = rig.add_node("position_controller")
     node.declare_parameter("joints", ["elbow", "shoulder"])
     node.declare_parameter("interface_name", "position")
+    node.declare_parameter("joint_limits.elbow.has_acceleration_limits", True)
+    node.declare_parameter("joint_limits.elbow.max_acceleration", 4.0)
     node.create_subscription(Float64MultiArray, "/other/commands", lambda _message: None, COMMAND_QOS)
     node.create_publisher(String, "/other/robot_description", LATCHED_QOS).publish(String(data=URDF))
     joints = node.create_publisher(JointState, "/other/joint_states", SENSOR_QOS)
     message = JointState(name=["shoulder", "elbow"], position=[0.0, 0.0])
     node.create_timer(0.05, lambda: joints.publish(message))
 
-    out = tmp_path / "rigged.contract.yaml"
-    assert cli.main(["contract", "suggest", "--namespace", "/other", "--out", str(out), *TIMEOUT]) == 0
+    out, limits = tmp_path / "rigged.contract.yaml", tmp_path / "joint_limits.yaml"
+    limits.write_text("joint_limits: {shoulder: {has_velocity_limits: true, max_velocity: 1.5}}")
+    words = ["contract", "suggest", "--namespace", "/other", "--joint-limits", str(limits), "--out", str(out)]
+    assert cli.main([*words, *TIMEOUT]) == 0
     content = yaml.safe_load(out.read_text())
     assert content.pop("fps").startswith(FILL_IN)
     contract = parse_document({"fps": 30.0, **content}, Contract, "filled in")
@@ -94,6 +98,8 @@ def test_a_controller_and_a_description_are_asked(rig: Rig, tmp_path: Path):
     assert contract.actions.kind == "position"
     assert contract.commands[0].names == ("elbow", "shoulder")
     assert contract.actions.limits["elbow"].max_velocity == 3.0
+    assert contract.actions.limits["elbow"].max_acceleration == 4.0
+    assert contract.actions.limits["shoulder"].max_velocity == 1.5
 
 
 def test_a_trajectory_controller_without_interface_name_is_asked_and_other_topics_are_named(
@@ -134,3 +140,10 @@ def test_no_robot_is_said_and_nothing_written(rig: Rig, tmp_path: Path, capsys: 
     assert cli.main(words) == 2
     assert "contract: no JointState with names and positions in /nobody" in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_a_file_without_joint_limits_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "joint_limits.yaml"
+    path.write_text("joints: {}")
+    assert cli.main(["contract", "suggest", "--joint-limits", str(path)]) == 2
+    assert f"{path}: joint_limits: missing, expected limits by joint" in capsys.readouterr().err

@@ -22,7 +22,7 @@ from remote_inference.learn.evaluation.document import EpisodeKey
 from remote_inference.learn.evaluation.policies import ServerLostError
 from remote_inference.learn.evaluation.results import EpisodeResult, ResultsError
 from remote_inference.learn.nodes import evaluated_server
-from remote_inference.learn.nodes.evaluated_server import Patience, ServerPolicy, read_spec
+from remote_inference.learn.nodes.evaluated_server import ServerPolicy, read_spec
 from remote_inference.msg import ActionChunk, ServerStatus
 from remote_inference.srv import GetStatus
 from support.environments.drawer import FRONT, Drawer
@@ -45,11 +45,14 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> Patience:
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that dies is noticed sooner."""
-    quick = Patience(call_s=15.0, answer_s=5.0, return_s=DEADLINE_S)
-    monkeypatch.setattr(evaluated_server, "PATIENCE", quick)
-    return quick
+    wait_for(monkeypatch, call_s=15.0, answer_s=5.0, return_s=DEADLINE_S)
+
+
+def wait_for(monkeypatch: pytest.MonkeyPatch, **limits_s: float) -> None:
+    for name, limit_s in limits_s.items():
+        monkeypatch.setattr(evaluated_server, name.upper(), limit_s)
 
 
 def write_manifest(
@@ -251,7 +254,7 @@ def test_a_server_whose_weights_trainers_may_change_is_refused_on_request(rig: R
 def test_a_server_that_never_returns_costs_every_episode_left(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluated_server, "PATIENCE", Patience(call_s=5.0, answer_s=2.0, return_s=0.0))
+    wait_for(monkeypatch, call_s=5.0, answer_s=2.0, return_s=0.0)
     start_server(rig, write_manifest(tmp_path))
     path = write_evaluation(tmp_path, policies=LIVE, episodes=4, num_envs=2, **SLOW)
 
@@ -270,7 +273,7 @@ def test_a_server_that_cannot_serve_is_named(
     start_server(rig, write_manifest(tmp_path))
     with pytest.raises(PolicyError, match="num_envs: found 3, expected 2 at most"):
         ServerPolicy(SERVER, Drawer().spec, 3)
-    monkeypatch.setattr(evaluated_server, "PATIENCE", Patience(call_s=0.5))
+    wait_for(monkeypatch, call_s=0.5)
     with pytest.raises(PolicyError, match=r"server /nobody: .*no such service within"):
         ServerPolicy("/nobody", Drawer().spec, 1)
 
@@ -278,7 +281,7 @@ def test_a_server_that_cannot_serve_is_named(
 def test_an_evaluation_that_is_stopped_does_not_wait_for_its_server(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluated_server, "PATIENCE", Patience(answer_s=3 * DEADLINE_S))
+    wait_for(monkeypatch, answer_s=3 * DEADLINE_S)
     start_server(rig, write_manifest(tmp_path, observation_steps=1))
     policy = ServerPolicy(SERVER, Drawer().spec, 1)
     seen = PolicyObservation(np.zeros(2, np.float32), {FRONT: np.zeros((4, 6, 3), np.uint8)}, "open")

@@ -269,16 +269,13 @@ def _warnings(offer: SessionOffer, spec: PolicySpec) -> tuple[str, ...]:
         if shape is None:
             warnings.append(f"policy does not use {image.name}")
         elif image.height and image.width and _aspects_differ(image.height, image.width, shape):
-            warnings.append(
-                f"{image.name}: aspect ratio of {image.width}x{image.height} on the robot differs from "
-                f"{shape[1]}x{shape[0]} in training"
-            )
+            sizes = f"{image.width}x{image.height} on the robot differs from {shape[1]}x{shape[0]}"
+            warnings.append(f"{image.name}: aspect ratio of {sizes} in training")
     seen = dict(zip(offer.state_names, offer.state_units, strict=False))
     for name, unit in zip(offer.action_names, offer.action_units, strict=False):
         if unit and seen.get(name) and seen[name] != unit:
-            warnings.append(
-                f"{name!r}: the robot sends its state in {seen[name]} and takes actions in {unit}"
-            )
+            differ = f"the robot sends its state in {seen[name]} and takes actions in {unit}"
+            warnings.append(f"{name!r}: {differ}")
     if offer.wants_rtc and not spec.supports_rtc:
         warnings.append("policy does not continue prefixes (no RTC)")
     if spec.supports_rtc and any(kind.startswith(RELATIVE) for kind in offer.action_kinds):

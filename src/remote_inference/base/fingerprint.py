@@ -16,7 +16,6 @@ from remote_inference.base.policy import PolicyError
 
 # -- The seed of everything random in a policy's answer: a hash of the request ----------------------------
 
-
 _PART = struct.Struct("<QI")
 _BITS = 63  # numpy, torch and int64 fields take it
 

@@ -125,9 +125,8 @@ def read_info(text: str | bytes, source: str) -> Info:
     """Return what an `info.json` says; `source` names it in errors. Raises DocumentError."""
     info = parse_document(parse_json(text, source), Info, source)
     if info.codebase_version != VERSION:
-        raise DocumentError(
-            f"{source}: codebase_version: found {info.codebase_version!r}, expected {VERSION!r}"
-        )
+        said = f"{source}: codebase_version: found {info.codebase_version!r}"
+        raise DocumentError(f"{said}, expected {VERSION!r}")
     for key in (STATE, ACTION):
         if key not in info.features:
             raise DocumentError(f"{source}: features.{key}: missing, expected the data set's {key}")
@@ -136,9 +135,8 @@ def read_info(text: str | bytes, source: str) -> Info:
         are_texts = isinstance(units, tuple) and all(isinstance(unit, str) for unit in units)
         if units is not None and not (are_texts and len(units) == count):
             found = len(units) if are_texts else show_value(units)
-            raise DocumentError(
-                f"{source}: features.{key}.units: found {found}, expected one for each of its {count} names"
-            )
+            expected = f"one for each of its {count} names"
+            raise DocumentError(f"{source}: features.{key}.units: found {found}, expected {expected}")
     return info
 
 
@@ -265,9 +263,4 @@ def to_lerobot(contract: Contract) -> dict[str, Any]:
             "info": {"video.is_depth_map": is_depth},
         }
     fps = int(contract.row_fps) if contract.row_fps == int(contract.row_fps) else contract.row_fps
-    return {
-        "codebase_version": VERSION,
-        "robot_type": contract.robot_type,
-        "fps": fps,
-        "features": features,
-    }
+    return {"codebase_version": VERSION, "robot_type": contract.robot_type, "fps": fps, "features": features}

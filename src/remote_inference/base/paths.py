@@ -11,7 +11,6 @@ from pathlib import Path
 
 # -- Which distribution of ROS 2 Python has, and how a ROS package is installed that it lacks ------------
 
-
 WHEEL_DISTRIBUTIONS = ("jazzy", "kilted", "lyrical")
 
 

@@ -118,24 +118,24 @@ class PolicySpec:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.trained_fps < math.inf:
-            raise PolicyError(f"{self.name}: trained_fps: found {self.trained_fps}, expected more than 0")
+            raise self._error("trained_fps", self.trained_fps, "more than 0")
         for key in ("chunk_size", "max_batch"):
             if (number := getattr(self, key)) < 1:
-                raise PolicyError(f"{self.name}: {key}: found {number}, expected at least 1")
+                raise self._error(key, number, "at least 1")
         if not 1 <= self.observation_steps <= MAX_OBSERVATION_STEPS:
-            found = f"{self.name}: observation_steps: found {self.observation_steps}"
-            raise PolicyError(f"{found}, expected 1 to {MAX_OBSERVATION_STEPS}")
+            raise self._error("observation_steps", self.observation_steps, f"1 to {MAX_OBSERVATION_STEPS}")
         if self.dtype not in DTYPES:
-            raise PolicyError(f"{self.name}: dtype: found {self.dtype!r}, expected {', '.join(DTYPES)}")
-        if alien := [name for name in self.kinds if name not in self.action_names]:
-            found = f"{self.name}: kinds: found {alien[0]!r}"
-            raise PolicyError(f"{found}, expected names of actions: {', '.join(self.action_names)}")
-        known = {*self.state_names, *self.action_names}
-        if alien := [name for name in self.units if name not in known]:
-            found = f"{self.name}: units: found {alien[0]!r}"
-            raise PolicyError(
-                f"{found}, expected names of the state or of actions: {', '.join(sorted(known))}"
-            )
+            raise self._error("dtype", repr(self.dtype), ", ".join(DTYPES))
+        both = sorted({*self.state_names, *self.action_names})
+        for key, known, what in (
+            ("kinds", self.action_names, "actions"),
+            ("units", both, "the state or of actions"),
+        ):
+            if alien := [name for name in getattr(self, key) if name not in known]:
+                raise self._error(key, repr(alien[0]), f"names of {what}: {', '.join(known)}")
+
+    def _error(self, key: str, found: object, expected: str) -> PolicyError:
+        return PolicyError(f"{self.name}: {key}: found {found}, expected {expected}")
 
     @property
     def supports_rtc(self) -> bool:

@@ -116,10 +116,7 @@ class LeaseTable:
         return lease
 
     def note_connected(self, lease_id: str, slot: int, now_s: float) -> bool:
-        """Mark a slot as connected; return whether the lease is whole now. Its time begins then.
-
-        Raises LeaseError when the lease was dropped meanwhile.
-        """
+        """Mark a slot as connected; return whether the lease is whole now, and begins. Raises LeaseError."""
         lease = self._find(lease_id)
         self._states[slot] = TRANSITIONS[self._states[slot], SlotEvent.CONNECTED]
         if any(self._states[other] is not SlotState.HELD for other in lease.slots):

@@ -44,13 +44,16 @@ class RobotConfig(Document):
         Field(description="overlap: request while the robot moves; blocking: only when the queue is empty"),
     ] = "overlap"
     merge_mode: Annotated[
-        Literal["auto", "replace", "append"],
+        Literal["auto", "replace", "append", "ensemble"],
         Field(
-            description="how a chunk joins the queue; auto: replace, without stale actions, if "
-            "any is left; append: it is "
-            "executed after what is queued, that much later than the policy meant"
+            description="how a chunk joins the queue; auto: replace, without stale actions, if any is left; "
+            "append: it is executed after what is queued, that much later than the policy meant; ensemble: "
+            "it replaces, and means of what all chunks so far say are executed; requests never pause"
         ),
     ] = "auto"
+    ensemble_coeff: Annotated[
+        float, Field(ge=-10.0, le=10.0, description="chunk i of a mean, 0 the oldest, counts exp(-coeff i)")
+    ] = 0.01
     delay_policy: Annotated[
         Literal["consumed", "latency", "none"],
         Field(description="stale actions of a replacing chunk: at most the executed ones, or the latency's"),
@@ -155,6 +158,8 @@ class RobotConfig(Document):
                 f"found reconnect_max_backoff_s {self.reconnect_max_backoff_s}, "
                 f"expected at least reconnect_initial_backoff_s {self.reconnect_initial_backoff_s}"
             )
+        if self.ensembles and self.request_mode == "blocking":
+            raise ValueError("request_mode: found 'blocking' with merge_mode 'ensemble', expected 'overlap'")
         if self.buffer_time_s != "auto" and not 0.0 <= self.buffer_time_s <= 60.0:
             raise ValueError(f"found buffer_time_s {self.buffer_time_s}, expected 0 to 60 or 'auto'")
         return self
@@ -165,10 +170,17 @@ class RobotConfig(Document):
         return self.merge_mode == "append"
 
     @property
+    def ensembles(self) -> bool:
+        """Actions are means of what several chunks say."""
+        return self.merge_mode == "ensemble"
+
+    @property
     def merging(self) -> str:
         """How chunks join the queue, and why, in words."""
         if self.appends:
             return "merge_mode is append: each chunk is executed after what is queued, late by that much"
+        if self.ensembles:
+            return "merge_mode is ensemble: each action is a mean of what the chunks so far say of it"
         return f"merge_mode is {self.merge_mode}: each chunk replaces the queue, without its stale actions"
 
     def check_fallback(self, *kinds: str) -> None:

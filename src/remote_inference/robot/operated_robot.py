@@ -17,6 +17,7 @@ from remote_inference.robot.motion.playback import Playback
 from remote_inference.robot.motion.rules import MotionRules
 from remote_inference.robot.motion.state import Tick
 from remote_inference.robot.queue.action_queue import ActionQueue, DelayPolicy
+from remote_inference.robot.queue.ensemble import Ensemble
 from remote_inference.robot.requests.request_cycle import RequestCycle
 from remote_inference.robot.safety.effects import Effect, Inform, StopLatched, Warn
 from remote_inference.robot.safety.guard import Guard
@@ -40,7 +41,10 @@ class OperatedRobot(ABC):
         self._config = config
         self.lock = lock or StepLock()
         self.queue = ActionQueue(
-            DelayPolicy(config.delay_policy), self.lock, to_robot=contract.action_units.to_robot
+            DelayPolicy(config.delay_policy),
+            self.lock,
+            to_robot=contract.action_units.to_robot,
+            ensemble=Ensemble(config.ensemble_coeff, contract.actions) if config.ensembles else None,
         )
         self.guard = Guard(contract.actions, contract.period_s)
         self.stops = StopInputs(contract.stops, self.lock)

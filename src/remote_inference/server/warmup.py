@@ -106,10 +106,8 @@ def choose_serving_mode(
     Raises PolicyError when the manifest asserts what the back end rules out.
     """
     if spec.serving_mode is ServingMode.EXCLUSIVE and manifest.serving_mode == "shared":
-        raise PolicyError(
-            f"serving_mode: found 'shared', but the back end of {spec.name} declares it exclusive, "
-            "expected 'auto' or 'exclusive'"
-        )
+        found = f"serving_mode: found 'shared', but the back end of {spec.name} declares it exclusive"
+        raise PolicyError(f"{found}, expected 'auto' or 'exclusive'")
     if manifest.serving_mode == "exclusive" or spec.serving_mode is ServingMode.EXCLUSIVE:
         return ServingMode.EXCLUSIVE, ()
     if probe.mode is ServingMode.SHARED:
@@ -341,7 +339,6 @@ def find_unkept_promises(manifest: Manifest, spec: PolicySpec, robots: int) -> l
         found.append(f"max_sessions is {manifest.max_sessions}, but an exclusive policy serves one robot")
     elif manifest.max_sessions > robots:
         found.append(f"max_sessions is {manifest.max_sessions}, but the policy's speed allows {robots}")
-    if batches(manifest) and manifest.scheduler_options.most > spec.max_batch:
-        most = manifest.scheduler_options.most
+    if batches(manifest) and (most := manifest.scheduler_options.most) > spec.max_batch:
         found.append(f"max_batch is {most}, but the policy takes at most {spec.max_batch}")
     return found

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -46,18 +46,6 @@ def robot_as_json(namespace: str, state: Any | None) -> dict[str, Any]:
 def server_as_json(name: str, status: Any | None) -> dict[str, Any]:
     """Return a server's ServerStatus as plain data; without a message only `server`."""
     return {"server": name} if status is None else {"server": name, **_plain(status, SERVER_REST)}
-
-
-def robot_table(robots: Mapping[str, Any]) -> Table:
-    """Return one row per robot, by namespace."""
-    rows = [_robot_row(name, state) for name, state in sorted(robots.items())]
-    return Table("", ROBOT_COLUMNS, rows, ROBOT_COLUMNS[3:])
-
-
-def server_table(servers: Mapping[str, Any]) -> Table:
-    """Return one row per server, by name."""
-    rows = [_server_row(name, status) for name, status in sorted(servers.items())]
-    return Table("", SERVER_COLUMNS, rows, SERVER_COLUMNS[3:])
 
 
 def describe_robot(namespace: str, state: Any) -> Table:
@@ -113,21 +101,26 @@ def _shadow_errors(state: Any) -> Iterator[tuple[str, float, float]]:
     return zip(state.shadow_names, state.shadow_error_mean, state.shadow_error_max, strict=False)
 
 
-def _robot_row(name: str, state: Any | None) -> tuple[str, ...]:
-    if state is None:
-        return (name, NO_ANSWER, *[""] * (len(ROBOT_COLUMNS) - 2))
+def _table(
+    columns: tuple[str, ...], members: Mapping[str, Any], show: Callable[[Any], tuple[str, ...]]
+) -> Table:
+    """Return one row per member, by name. show: returns the cells beside the name."""
+    silent = (NO_ANSWER, *[""] * (len(columns) - 2))
+    rows = [(name, *(silent if one is None else show(one))) for name, one in sorted(members.items())]
+    return Table("", columns, rows, columns[3:])
+
+
+def _show_robot(state: Any) -> tuple[str, ...]:
     latencies = map(show_number, (state.latency_p50_ms, state.latency_p95_ms))
     interventions = str(sum(map(int, state.guard_counts)))
-    return (name, state_of(state), state.server, *latencies, f"{state.playback_left_s:.2f}", interventions)
+    return (state_of(state), state.server, *latencies, f"{state.playback_left_s:.2f}", interventions)
 
 
-def _server_row(name: str, status: Any | None) -> tuple[str, ...]:
-    if status is None:
-        return (name, NO_ANSWER, *[""] * (len(SERVER_COLUMNS) - 2))
+def _show_server(status: Any) -> tuple[str, ...]:
     accepts = status.lifecycle_state if status.accepting else f"{status.lifecycle_state}, refuses"
     sessions = f"{len(status.sessions)}/{status.max_sessions}"
     inference, counts = show_number(status.inference_ms), (str(status.requests), str(status.errors))
-    return (name, accepts, status.policy_name, sessions, f"{status.load:.0%}", inference, *counts)
+    return (accepts, status.policy_name, sessions, f"{status.load:.0%}", inference, *counts)
 
 
 def _plain(message: Any, rest: tuple[str, ...]) -> dict[str, Any]:
@@ -178,9 +171,8 @@ class FleetWatch:
         from rich.console import Group  # noqa: PLC0415  only where something is drawn
         from rich.text import Text  # noqa: PLC0415
 
-        tables = (robot_table(self.robots), server_table(self.servers))
         looked = Text(f"looked for {self._ros.discovery_s:.0f} s", style="dim")
-        return Group(*(table.to_rich() for table in tables), looked)
+        return Group(*(table.to_rich() for table in self._tables().values()), looked)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -191,14 +183,17 @@ class FleetWatch:
 
     def print_tables(self) -> None:
         """Print the robots and servers, or a line when there are none, and for how long was looked."""
-        found = ((self.robots, robot_table, "no robots"), (self.servers, server_table, "no servers"))
-        for members, make_table, none in found:
-            if members:
-                print_table(make_table(members))
+        for name, table in self._tables().items():
+            if table.rows:
+                print_table(table)
             else:
-                print(none)
+                print(f"no {name}")
             print()
         print(f"looked for {self._ros.discovery_s:.1f} s", flush=True)
+
+    def _tables(self) -> dict[str, Table]:
+        robots = _table(ROBOT_COLUMNS, self.robots, _show_robot)
+        return {"robots": robots, "servers": _table(SERVER_COLUMNS, self.servers, _show_server)}
 
     def _follow(self, known: dict[str, Any], present: list[str], kind: Any, topic: str) -> None:
         for name in known.keys() - set(present):

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from remote_inference.base.exchange import Request
+from remote_inference.base.policy import Continuation, Float32Array, PolicyObservation
 from remote_inference.learn.environment import ActionSpec, EnvironmentObservation
 from remote_inference.learn.environments.emulated_robot import (
     EmulatedRobot,
@@ -47,6 +48,27 @@ class Policy(PullPolicy):
     @property
     def spec(self) -> Any:
         return replace(super().spec, observation_steps=self._steps)
+
+
+class Wavering(Policy):
+    """Says something else at each question."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[np.ndarray] = []
+
+    def predict(self, batch: Sequence[PolicyObservation]) -> list[Float32Array]:
+        rng = np.random.default_rng(len(self.said))
+        self.said.append(rng.uniform(-0.05, 0.05, (CHUNK, 2)).astype(np.float32))
+        return [self.said[-1]]
+
+
+class Continuing(Policy):
+    """Continues its chunks."""
+
+    @property
+    def spec(self) -> Any:
+        return replace(super().spec, continuation=Continuation.GUIDANCE)
 
 
 @dataclass
@@ -194,6 +216,21 @@ def test_parameters_that_cannot_work_are_refused_in_words(
     config = CONFIG.model_copy(update=changes)
     with pytest.raises(EmulationError, match=said):
         play(latency_s, ticks=80, config=config, drawer=drawer())
+
+
+def test_asked_in_every_tick_a_policy_is_played_by_means_of_its_chunks() -> None:
+    config, policy = RobotConfig(merge_mode="ensemble", ensemble_coeff=0.1), Wavering()
+    played = play(latency_s=0.0, config=config, policy=policy)
+    assert played.asked == list(range(12))
+    for tick, command in enumerate(played.commands):
+        rows = [policy.said[asked][tick - asked] for asked in range(max(0, tick - CHUNK + 1), tick + 1)]
+        weights = np.exp(-0.1 * np.arange(len(rows)))
+        assert command[::-1] == pytest.approx(weights @ np.array(rows) / weights.sum(), abs=1e-6)
+
+
+def test_a_policy_that_continues_its_chunks_is_played_by_no_means() -> None:
+    with pytest.raises(EmulationError, match="merge_mode: found 'ensemble', expected another"):
+        play(latency_s=0.0, config=RobotConfig(merge_mode="ensemble"), policy=Continuing())
 
 
 def test_only_what_the_policy_wants_is_asked_of_the_environment() -> None:

@@ -16,6 +16,7 @@ from websockets.sync.server import serve
 
 from remote_inference.learn.hud.agent import Ask, Played, play
 from remote_inference.learn.hud.client import HudControl, HudError, HudRobot
+from remote_inference.robot.queue.ensemble import Ensemble
 from remote_inference.server.frameworks.openpi import pack
 from support.environments.hud_gateway import hud_gateway
 from support.environments.line import STATE, Line
@@ -79,6 +80,23 @@ def test_in_turns_the_limit_ends_an_episode(limit: int) -> None:
     with claimed(Line(), real_time=False) as (_, robot):
         played = play(robot, lambda shown, is_first: rows(0.3, 0.4), limit)
     assert (played.steps, played.ended) == (limit, False)
+
+
+def test_in_turns_means_of_all_chunks_so_far_are_played_one_by_one() -> None:
+    said = iter([rows(0.1, 0.2, 0.3), rows(0.4, 0.5, 0.6), rows(0.0, 0.7, 0.8)])
+    line = Line()
+    with claimed(line, real_time=False) as (_, robot):
+        played = play(robot, lambda shown, is_first: next(said), 3, Ensemble(0.0))
+    assert played == Played(steps=3, requests=3, ended=False)
+    assert line.actions == pytest.approx([0.1, 0.3, 0.8 / 3.0], abs=1e-6)
+
+
+def test_in_real_time_no_means_are_played() -> None:
+    with (
+        claimed(Line(), real_time=True) as (_, robot),
+        pytest.raises(HudError, match="--ensemble-coeff: found a bridge in real time, expected one in turns"),
+    ):
+        play(robot, lambda shown, is_first: rows(0.3), LIMIT, Ensemble(0.0))
 
 
 def test_in_real_time_a_slow_server_answers_the_newest_observation() -> None:

@@ -295,8 +295,8 @@ def test_an_end_that_is_silent_is_given_up_and_one_that_pings_is_not():
     clock.now_s += 0.9 * LEASE_S
     network.trainer.tend()  # it heard the answer to its ping
     network.server.tend()
-    assert not network.trainer.is_closed
-    assert not network.server.is_closed
+    assert not network.trainer.end
+    assert not network.server.end
     clock.now_s += 0.2 * LEASE_S
     network.server.tend()
     with pytest.raises(LinkClosedError, match=f"trainer: received nothing for {LEASE_S:g} s"):
@@ -308,11 +308,11 @@ def test_an_end_that_was_never_heard_is_waited_for_as_long_as_discovery_may_take
     link = FragmentLink("server", LINK, lambda _: None, clock)
     clock.now_s += 2 * LEASE_S
     link.tend()
-    assert not link.is_closed
+    assert not link.end
     link.put(Fragment(LINK, FragmentKind.PONG))
     clock.now_s += LEASE_S + 0.1
     link.tend()
-    assert link.is_closed
+    assert link.end
     link = FragmentLink("server", LINK, lambda _: None, clock)
     clock.now_s += DISCOVERY_S + 0.1
     link.tend()

@@ -24,8 +24,8 @@ SHARES = {"patch": 0.15, "bucket": 1.0}
 def pair_in(memory: str, strategy: str) -> Iterator[Pair]:
     """Yield a pair with an update to come that is exchanged in several blocks."""
     with handled_as_in(memory), pytest.MonkeyPatch.context() as patched:
-        for module in (served, device):
-            patched.setattr(module, "_BLOCK", 300)
+        for kind in (served.HostTensor, device.DeviceTensor):
+            patched.setattr(kind, "block", 300)
         pair = Pair(make_model(KINDS), config=SenderConfig(strategy, 1024))
         change(pair.model, SHARES[strategy], 1)
         pair.ledger.advance(pair.model, 2)
@@ -49,8 +49,8 @@ def blocks_without_memory(memory: str, calls: range) -> Iterator[None]:
     """Let these of the blocks that are exchanged from now on find no memory."""
     with pytest.MonkeyPatch.context() as patched:
         if memory == "host":
-            swap = served.HostTensor._swap
-            patched.setattr(served.HostTensor, "_swap", full_at(swap, calls, MemoryError))
+            swap = served.HostTensor.swap
+            patched.setattr(served.HostTensor, "swap", full_at(swap, calls, MemoryError))
         else:
             clone = full_at(torch.Tensor.clone, calls, torch.OutOfMemoryError)
             patched.setattr(torch.Tensor, "clone", clone)

@@ -30,7 +30,6 @@ from remote_inference.learn.weights.frames import (
     Kind,
     Refused,
     pack_frame,
-    pack_map,
     pack_message,
     pack_part,
     read_frame,
@@ -384,7 +383,7 @@ def test_a_header_that_cannot_be_is_refused(fields, reason: Reason):
     pair = make_pair()
     header, *parts = pair.next_frames()
     values = {**vars(read_header(read_frame(header))), **fields}
-    require_refused(pair, [pack_map(Kind.UPDATE, TRAINER, values), *parts], reason)
+    require_refused(pair, [pack_frame(Kind.UPDATE, TRAINER, msgpack.packb(values)), *parts], reason)
 
 
 @pytest.mark.parametrize("key", Header.__dataclass_fields__)
@@ -394,7 +393,7 @@ def test_a_header_without_a_field_is_refused(key: str):
     if key in {"base_version", "base_digest", "details"}:
         return  # nothing stands for them, and is judged as such above
     del values[key]
-    require_refused(pair, [pack_map(Kind.UPDATE, TRAINER, values)], Reason.FRAME)
+    require_refused(pair, [pack_frame(Kind.UPDATE, TRAINER, msgpack.packb(values))], Reason.FRAME)
 
 
 def test_other_versions_of_the_protocol_are_refused():

@@ -97,14 +97,6 @@ def test_a_file_that_answers_otherwise_is_not_kept(tmp_path: Path, monkeypatch: 
     assert not list(tmp_path.iterdir())
 
 
-def test_an_architecture_without_an_export_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(onnx_export, "_EXPORTED", ("flow_network",))
-    with pytest.raises(
-        PolicyError, match="architecture: found 'prefix_chunk_network', expected flow_network: "
-    ):
-        export_policy(SHIPPED_POLICY, tmp_path)
-
-
 def test_the_command_writes_a_file_and_replaces_it_only_when_told(
     tmp_path: Path, exported: Export, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,13 @@ def digest(camera: str, seconds: float) -> str:
     return hashlib.sha256(jpeg(f"{camera} {seconds:.2f} s", colour)).hexdigest()
 
 
-def write_explained_run(path: Path, *, leave_out: str = "", has_contract: bool = True) -> Path:
-    """Write a pause, two chunks, an empty queue, a stop and the watchdog's trip, of 110 ticks."""
+def write_explained_run(
+    path: Path, *, leave_out: str = "", has_contract: bool = True, earlier_seq_ids: Sequence[int] = ()
+) -> Path:
+    """Write a pause, two chunks, an empty queue, a stop and the watchdog's trip, of 110 ticks.
+
+    earlier_seq_ids: of every action of a chunk.
+    """
     recording = Recording(TOPICS, JOINTS)
     recording.state(0, ClientState.CONNECTING, "start-up", paused=True)  # as older releases say it
     recording.state(900, ClientState.CONNECTING, "session granted")
@@ -81,7 +87,7 @@ def write_explained_run(path: Path, *, leave_out: str = "", has_contract: bool =
         _add_chunk(recording, came_ms, seq_id)
     for tick in range(110):
         recording.joints(tick * PERIOD_MS - 3, [0.5, 0.01 * tick], list(JOINTS))
-        _add_tick(recording, tick)
+        _add_tick(recording, tick, earlier_seq_ids)
     contract = json.dumps(contract_document()) if has_contract else ""
     return recording.write(path, leave_out, contract)
 
@@ -101,7 +107,7 @@ def _add_chunk(recording: Recording, came_ms: float, seq_id: int) -> None:
     )
 
 
-def _add_tick(recording: Recording, tick: int) -> None:
+def _add_tick(recording: Recording, tick: int, earlier_seq_ids: Sequence[int]) -> None:
     at_ms = BEGIN_MS + (tick - BEGIN_TICK) * PERIOD_MS
     fields: dict[str, Any] = {"session_id": "", "seq_id": 0}
     executed = tick - BEGIN_TICK
@@ -118,6 +124,7 @@ def _add_tick(recording: Recording, tick: int) -> None:
             action_age_s=(at_ms - captured_ms) / 1e3,
             interventions=rules,
             policy_version=VERSION,
+            earlier_seq_ids=list(earlier_seq_ids),
         )
     elif 40 <= tick < 50:
         last = command(2, 9)

@@ -11,6 +11,7 @@ import numpy as np
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.exchange import Request, SessionReply
 from remote_inference.robot.queue.action_queue import ActionQueue, DelayPolicy, MergeMode
+from remote_inference.robot.queue.ensemble import Ensemble
 from remote_inference.robot.requests.request_cycle import Rejection, RequestCycle
 from remote_inference.robot.safety.guard import Guard
 from support.builders import (
@@ -37,9 +38,11 @@ class Robot:
         **config: Any,
     ) -> None:
         contract = contract or make_contract()
-        self.queue = ActionQueue(delay_policy)
+        parameters = make_config(**config)
+        ensemble = Ensemble(parameters.ensemble_coeff) if parameters.ensembles else None
+        self.queue = ActionQueue(delay_policy, ensemble=ensemble)
         self.guard = Guard(contract.actions, PERIOD_NS / 1e9)
-        self.cycle = RequestCycle(contract, make_config(**config), self.queue, self.guard)
+        self.cycle = RequestCycle(contract, parameters, self.queue, self.guard)
         self.session = SessionReply(accepted=True, session_id="session", chunk_size=CHUNK_SIZE, rtc=True)
         self.topics = contract.topics
         self.measured: np.ndarray | None = None  # where it is, for relative rows

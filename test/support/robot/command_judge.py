@@ -13,6 +13,7 @@ from remote_inference.robot.command import CommandSource
 from remote_inference.robot.motion.estimate import EARLY_TICK, WAIT_NS
 from remote_inference.robot.motion.rules import LAG_S, LATE_PERIODS
 from remote_inference.robot.motion.state import Tick
+from remote_inference.robot.safety.acceleration import find_axes
 from remote_inference.robot.safety.fault_injection import Target
 from remote_inference.robot.safety.guard import SENSOR_AGE
 from remote_inference.robot.watchdog import EXECUTOR_STALE_NS, Watchdog
@@ -256,6 +257,7 @@ def _judge_position(
     early = 1.0 + EARLY_TICK * arm.is_trajectory
     late = tick.late_ns / world.period_ns if arm.is_trajectory else 0.0  # it is no faster than its limit
     way_s = 2.0 * LIMIT / world.max_velocity[arm.joints].min()  # of a hold, from one limit to the other
+    way_s += max((axis.starting_s for axis in find_axes(world.contract.actions)), default=0.0)
     longest_s = max(world.config.max_sensor_age_s, way_s if tick.source is CommandSource.HOLD else 0.0)
     # What follows a hold begins where that one leads.
     longest_ns = max(ns(longest_s), world.due_late_ns)

@@ -20,11 +20,10 @@ from remote_inference.robot.motion.estimate import (
     follow,
     forget,
     judge_following,
-    names_not_following,
 )
 from remote_inference.robot.motion.limit import Limited
 from remote_inference.robot.motion.rules import MotionRules
-from remote_inference.robot.motion.select import Choice, Order
+from remote_inference.robot.motion.select import Choice, Order, names_not_following
 from remote_inference.robot.motion.state import MotionState, Tick, TickInputs
 from remote_inference.robot.queue.plan import Plan, QueuedAction, Step
 from support.builders import make_contract, make_rows, make_source

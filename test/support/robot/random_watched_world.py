@@ -46,6 +46,7 @@ KINDS = (  # of the two joints' actions
     *[("velocity", "velocity"), ("effort", "effort")],
 )
 POSED = 0.25  # of the worlds: a pose beside an action of another kind
+BOUNDED = 0.4  # of the worlds: accelerations are bounded
 SWITCHED = 0.3  # of the worlds: one of the two is a switch
 SWITCHES = (
     *2 * [("position", "switch")],
@@ -113,7 +114,8 @@ def make_world(rng: random.Random, seed: int) -> WatchedWorld:
         resume_ramp_s=rng.choice([0.0, 1.0]),
         watchdog_timeout_s=rng.choice([0.1, 0.2, 0.2, 0.5]),
     )
-    contract = make_contract(rng, kinds, fps, random_poses.choose_form(posed))
+    bounds = random.Random(f"accelerations {seed}")  # nor this
+    contract = make_contract(rng, kinds, fps, random_poses.choose_form(posed), bounds=bounds)
     server.learn(contract)
     slow = [one for one in SLOW_SENSORS_NS if 2 * one <= ns(config.max_sensor_age_s)]
     sensor_ns = random.Random(f"sensors {seed}").choice([None, None, *slow])  # nor this
@@ -131,8 +133,12 @@ def make_contract(
     form: Mapping[str, Any] | None = None,
     *,
     limit: float = LIMIT,
+    bounds: random.Random | None = None,
 ) -> Contract:
-    """Return a random contract of two actions. form: how its policy says a pose. limit: of positions."""
+    """Return a random contract of two actions. form: how its policy says a pose. limit: of positions.
+
+    bounds: chooses those of accelerations, None: there are none.
+    """
     ticks_per_row = rng.choice([1, 1, 2]) if fps < 50.0 else 1
     moving = next((kind for kind in kinds if kind not in ("switch", "pose")), "position")
     document = contract_document(moving, fps=fps, ticks_per_row=ticks_per_row)
@@ -174,7 +180,26 @@ def make_contract(
     elif "position" in kinds and rng.random() < 0.4:
         home = [limit * rng.uniform(-0.9, 0.9) for kind in kinds if kind == "position"]
         document["home"] = {"positions": home, "duration_s": 1.0}
+    if bounds is not None and bounds.random() < BOUNDED:
+        _bound_accelerations(document, bounds, fps * ticks_per_row)
     return parse_document(document, Contract, "random.contract.yaml")
+
+
+def _bound_accelerations(document: dict[str, Any], rng: random.Random, rate_hz: float) -> None:
+    """Bound accelerations: a joint needs from one to twenty ticks to its full speed; some jerks, too."""
+    jerky, slow = rng.random() < 0.4, rng.random() < 0.3
+    actions = document["actions"]
+    sections = [(limit, "") for limit in actions["limits"].values()]
+    sections += [(pose, prefix) for pose in actions.get("poses", {}).values() for prefix in ("", "angular_")]
+    for section, prefix in sections:
+        if section.get("kind", "position") not in ("position", "velocity"):
+            continue
+        most = section[f"max_{prefix}velocity"] * rate_hz / rng.choice([1.0, 3.0, 20.0])
+        section[f"max_{prefix}acceleration"] = most
+        if jerky:
+            section[f"max_{prefix}jerk"] = most * rate_hz / rng.choice([1.0, 5.0])
+        if slow and not prefix and "position" not in section:
+            section["max_deceleration"] = most * rng.choice([1.0, 3.0])
 
 
 class Wandering(SimulatedServer):

@@ -24,6 +24,7 @@ from remote_inference.robot.safety.fault_injection import FaultInjection, Target
 from remote_inference.robot.safety.measurement_gate import Belief, MeasurementGate
 from remote_inference.robot.watchdog import Heartbeat, Watchdog
 from support.builders import ns
+from support.robot.acceleration_judge import AccelerationJudge
 from support.robot.command_judge import (
     find_jumps,
     is_exempt,
@@ -95,6 +96,7 @@ class WatchedWorld(World):
         self.stops: dict[str, ControllerStop] = {}
         self.gate = MeasurementGate(actions, ActionMasks.of(actions), self.contract.period_s)
         self.belief = Belief.none(len(actions.names))  # of the watchdog
+        self.accelerations = AccelerationJudge(self)
         self._until = dict.fromkeys(("stuck", "hung", "deaf"), 0)
         self._ready = True
         self._every(LOOK_NS, self._watch)
@@ -399,6 +401,7 @@ class WatchedWorld(World):
             rows = tick.horizon[:, arm.joints] if goes_ahead else tick.horizon[:1, arm.joints]
             if arm.controller.is_active:  # else it takes nothing
                 self._judge(tick, arm, rows)
+                self.accelerations.judge(tick, arm, rows)
             self.astray[arm.joints] = False
             if arm.is_heard and arm.controller.is_active:
                 at = self.position[arm.joints]

@@ -63,6 +63,7 @@ class Driven:
         self.low = np.array([limit.min for limit in limits])
         self.high = np.array([limit.max for limit in limits])
         self.speed = np.array([limit.max_velocity for limit in limits])
+        self.acceleration = np.array([limit.max_acceleration or np.inf for limit in limits])
         self.is_position = np.array([kind == "position" for kind in actions.kinds])
         self.queue = make_queue(self.contract)
         fallback = "hold" if self.is_position.any() else "zero"
@@ -141,8 +142,9 @@ def test_wild_rows_are_commanded_within_limits_and_speeds(path: Path, begin: str
 @each_driven_robot
 def test_a_row_within_reach_arrives_at_the_controllers_as_it_is(path: Path) -> None:
     robot = Driven(path)
-    row = robot.measured + 0.5 * robot.speed * robot.contract.period_s * np.where(robot.is_position, 1.0, 0.0)
-    row = np.where(robot.is_position, row, 0.5 * robot.high)
+    period_s = robot.contract.period_s
+    reached = 0.5 * np.minimum(robot.speed, robot.acceleration * period_s)  # in one tick, from rest
+    row = np.where(robot.is_position, robot.measured + reached * period_s, np.minimum(reached, robot.high))
     robot.feed(row[np.newaxis])
     commanded = robot.commanded(robot.tick())
     assert commanded.keys() == {sink.topic for sink in robot.contract.commands}
@@ -223,6 +225,19 @@ def test_a_gripper_may_close_on_an_object(path: Path) -> None:
     for name in limits:
         if is_gripper(name) or "knuckle" in name:
             assert limits[name].max_following_error == "off", name
+
+
+@each_robot
+def test_no_ready_contract_needs_the_package_that_bounds_jerk(path: Path) -> None:
+    actions = load_contract(path).actions
+    assert [name for name, limit in actions.limits.items() if limit.max_jerk] == []
+    assert [title for title, pose in actions.poses.items() if pose.max_jerk or pose.max_angular_jerk] == []
+
+
+@pytest.mark.parametrize("robot", ["fr3", "xarm", "turtlebot4"])
+def test_a_robot_whose_maker_publishes_accelerations_has_them(robot: str) -> None:
+    limits = load_contract(ROOT / "config" / "robots" / f"{robot}.contract.yaml").actions.limits
+    assert all(limit.max_acceleration for limit in limits.values())
 
 
 @each_robot

@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from remote_inference.base.contract.commands.controller_facts import facts_of
 from remote_inference.base.contract.contract import parse_contract
 from remote_inference.base.contract.generated import GeneratedContract
 from remote_inference.base.contract.image_source import COMPRESSED_IMAGE, IMAGE
@@ -121,6 +123,44 @@ def test_a_person_s_word_on_the_kind_goes_before_the_controllers():
     view = RobotView([JointTopic("joint_states", ("arm",), 50.0)], [], [silent], URDF)
     assert "actions.kind" in places(suggest(view))
     assert suggest(view, "effort").content["actions"]["kind"] == "effort"
+
+
+PARAMETERS = {
+    "joints": ["arm", "roll"],
+    "joint_limits.arm.has_velocity_limits": True,
+    "joint_limits.arm.max_velocity": 1.5,
+    "joint_limits.arm.has_acceleration_limits": True,
+    "joint_limits.arm.max_acceleration": 6.0,
+    "joint_limits.arm.has_jerk_limits": True,
+    "joint_limits.arm.max_jerk": 60.0,
+    "joint_limits.roll.has_acceleration_limits": False,
+    "joint_limits.roll.max_acceleration": float("nan"),
+}
+
+
+def test_joint_limits_that_a_controller_keeps_are_the_contract_s():
+    said = {"/arm_controller": facts_of("/arm_controller", PARAMETERS).joint_limits}
+    generated = suggest(replace(VIEW, joint_limits=said))
+    limits = generated.content["actions"]["limits"]
+    assert limits["arm"] == {
+        "min": -1.0,
+        "max": 2.0,
+        "max_velocity": 1.5,
+        "max_acceleration": 6.0,
+        "max_jerk": 60.0,
+    }
+    assert "max_acceleration" not in limits["roll"]
+    text = generated.to_yaml()
+    assert "# max_acceleration of arm: /arm_controller says 6, which is the smaller" in text
+    assert "# max_jerk needs ruckig" in text
+
+
+def test_without_a_urdf_joint_limits_are_left_out_as_a_comment_says():
+    entry = {"has_acceleration_limits": True, "max_acceleration": 6.0}
+    generated = suggest(replace(VIEW, urdf=None, joint_limits={"limits.yaml": {"arm": entry}}))
+    assert "max_acceleration" not in generated.content["actions"]["limits"]["arm"]
+    assert any(note.startswith("limits.yaml: joint_limits left out, no URDF") for note in generated.notes)
+    assert not any("ruckig" in note for note in generated.notes)
 
 
 def test_a_controller_that_does_not_name_its_joints_is_marked():

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import pytest
 
-from remote_inference.tools.contracts.running_robot import RobotView, suggest
 from remote_inference.tools.contracts.urdf import (
     MAX_BYTES,
     UrdfError,
     UrdfJoint,
-    describe_accelerations,
+    find_joint_limits,
     parse_urdf,
     suggest_limit,
+    tighten,
 )
 
 LAUGHS = b"""<!DOCTYPE robot [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>
@@ -37,21 +37,69 @@ def test_joints_have_their_limits():
     }
 
 
-def test_accelerations_that_a_urdf_of_version_1_2_bounds_are_left_to_the_controller():
-    limits = '<limit lower="0" upper="1" velocity="2" acceleration="{}" deceleration="9" jerk="9"/>'
-    text = (
-        '<robot name="arm" version="1.2">'
-        f'<joint name="elbow" type="revolute">{limits.format(4.5)}</joint>'
-        f'<joint name="lift" type="prismatic">{limits.format(0.5)}</joint>'
-        f'<joint name="old" type="revolute">{limits.format("inf")}</joint></robot>'
+BOUNDED = parse(
+    '<joint name="elbow" type="revolute"><limit lower="0" upper="1" velocity="2" effort="1" '
+    'acceleration="4.5" deceleration="9" jerk="90"/></joint>'
+    '<joint name="lift" type="prismatic"><limit lower="0" upper="1" velocity="2" jerk="9"/></joint>'
+    '<joint name="old" type="revolute"><limit velocity="2" acceleration="inf" jerk="0"/></joint>'
+)
+
+
+@pytest.mark.parametrize("kind", ["position", "velocity"])
+def test_accelerations_and_jerks_of_version_1_2_are_limits_of_what_has_a_velocity(kind: str):
+    elbow = suggest_limit(BOUNDED, "elbow", kind)
+    assert elbow["max_velocity"] == 2.0
+    assert (elbow["max_acceleration"], elbow["max_deceleration"], elbow["max_jerk"]) == (4.5, 9.0, 90.0)
+    for joint in ("lift", "old"):  # a jerk alone is none of a contract, nor is infinity a bound
+        assert set(suggest_limit(BOUNDED, joint, kind)) <= {"min", "max", "max_velocity", "unit"}
+
+
+def test_efforts_have_no_bound_of_an_acceleration():
+    assert set(suggest_limit(BOUNDED, "elbow", "effort")) == {"min", "max", "max_velocity"}
+
+
+def said_by(**entries: object) -> tuple[dict[str, float | None], list[str]]:
+    """Return the elbow's bounds of motion beside a joint_limits with these keys, and the notes on them."""
+    notes: list[str] = []
+    content = {"joint_limits": {"elbow": entries, "stranger": entries}}
+    joint = tighten(BOUNDED, find_joint_limits(content), "limits.yaml", notes).joints["elbow"]
+    return {key: getattr(joint, key) for key in ("velocity", "acceleration", "deceleration", "jerk")}, notes
+
+
+OWN = {"velocity": 2.0, "acceleration": 4.5, "deceleration": 9.0, "jerk": 90.0}
+
+
+@pytest.mark.parametrize("key", OWN)
+def test_of_the_urdf_and_a_joint_limits_the_smaller_bound_counts(key: str):
+    has = f"has_{key}_limits"
+    assert said_by(**{has: True, f"max_{key}": 1.5}) == (
+        OWN | {key: 1.5},
+        [f"max_{key} of elbow: limits.yaml says 1.5, which is the smaller"],
     )
-    urdf = parse_urdf(text, "arm.urdf")
-    assert suggest_limit(urdf, "elbow", "position")["max_velocity"] == 2.0
-    (note,) = describe_accelerations(urdf)
-    assert note.endswith("the controller has to keep elbow 4.5 rad/s^2, lift 0.5 m/s^2")
-    assert describe_accelerations(parse('<joint name="a" type="revolute"/>')) == []
-    assert describe_accelerations(None) == []
-    assert suggest(RobotView(urdf=urdf)).notes[-1] == note
+    assert said_by(**{has: True, f"max_{key}": 100.0}) == (OWN, [])
+    assert said_by(**{has: False, f"max_{key}": 1.5}) == (OWN, [])
+    assert said_by(**{f"max_{key}": 1.5}) == (OWN, [])
+    assert BOUNDED.joints["elbow"].velocity == 2.0, "the URDF that was read is left as it is"
+
+
+def test_a_deceleration_may_be_negative_as_moveit_has_it():
+    assert said_by(has_deceleration_limits=True, max_deceleration=-5.0)[0]["deceleration"] == 5.0
+
+
+@pytest.mark.parametrize("found", [0.0, float("nan"), float("inf"), "fast", None])
+def test_what_is_no_bound_is_said_and_left_out(found: object):
+    bounds, (note,) = said_by(has_jerk_limits=True, max_jerk=found)
+    assert bounds == OWN
+    assert note.startswith("max_jerk of elbow: limits.yaml says ")
+    assert note.endswith(", which is left out")
+
+
+def test_joint_limits_stand_at_the_top_of_a_file_or_below_a_node():
+    entry = {"has_jerk_limits": True, "max_jerk": 2.0}
+    assert find_joint_limits({"joint_limits": {"a": entry, "b": 3}, "default": 0.1}) == {"a": entry}
+    assert find_joint_limits({"/arm": {"ros__parameters": {"joint_limits": {"a": entry}}}}) == {"a": entry}
+    assert find_joint_limits({"joint_limits": None}) == {}
+    assert find_joint_limits(["joint_limits"]) == {}
 
 
 def test_a_joint_that_follows_another_is_not_free():

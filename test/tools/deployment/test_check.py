@@ -587,6 +587,16 @@ def test_a_robot_s_parameters_are_judged_with_its_contract_and_the_policy(
     assert "refused (timing): max_action_age_s: found 0.05, expected more than an action lasts" in said
 
 
+def test_means_of_chunks_that_continue_each_other_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parameters = parameters_of(tmp_path, merge_mode="ensemble")
+    assert cli.main(["check", str(CONTRACT), str(parameters), str(MANIFEST)]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "refused (timing): merge_mode: found 'ensemble', expected another" in said
+    assert "merge_mode is ensemble: each action is a mean" in said
+
+
 def test_a_rate_that_this_computer_does_not_keep_is_warned_of(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,10 +14,12 @@ from remote_inference.base.documents.document import parse_document
 from remote_inference.server.policies.trained_policy import ranges_of
 from remote_inference.tools.deployment.serving.check_units import (
     find_odd_answers,
+    find_outside_data,
+    find_steep_rows,
     find_unit_doubts,
     find_unit_problem,
 )
-from support.builders import JOINTS, LIMIT, contract_document, make_spec
+from support.builders import FPS, JOINTS, LIMIT, contract_document, make_spec
 
 DEGREES = [{"unit": "degrees", "names": list(JOINTS)}]
 REMEDY = "say it as `scale` in the contract"
@@ -122,3 +124,64 @@ def test_a_policy_that_tells_nothing_of_its_training_is_judged_by_its_answers():
     ]
     known = make_spec(action_ranges={"elbow": (-LIMIT, LIMIT)})
     assert list(find_odd_answers(contract(), known, chunk)) == []
+
+
+@pytest.mark.parametrize(
+    ("robot", "found", "is_said"),
+    [
+        (contract(), (0.5, 2.5), True),
+        (contract(), (-2.5, -0.5), True),
+        (contract(), (-1.5, 2.5), False),  # rows may well lie within: policies pad a deviation
+        (contract(), (1.0, 1.02), False),  # rounded at the end
+        (contract(scale=DEGREES), (40.0, 50.0), False),
+        (contract(scale=DEGREES), (60.0, 70.0), True),
+        (contract(relative={"to": "previous", "names": list(JOINTS)}), (0.5, 2.5), False),
+    ],
+)
+def test_training_data_whose_middle_is_outside_the_limits_is_said(
+    robot: Contract, found: tuple[float, float], is_said: bool
+):
+    warnings = list(find_outside_data(robot, make_spec(action_ranges={"elbow": found})))
+    assert bool(warnings) == is_said
+    assert all(warning.startswith("action 'elbow' was trained on ") for warning in warnings)
+
+
+RATE_RAD_S = 5.0
+TIMES_S = np.arange(100) / FPS
+SWING = np.column_stack([np.zeros_like(TIMES_S), 0.5 * np.sin(RATE_RAD_S * TIMES_S)])  # of the elbow
+
+
+def bounded(kind: str, **bounds: float) -> Contract:
+    document = contract_document(kind)
+    document["actions"]["limits"]["elbow"] |= bounds
+    return parse_document(document, Contract, "test.contract.yaml")
+
+
+@pytest.mark.parametrize(
+    ("kind", "acceleration", "jerk"),
+    [
+        ("position", 0.5 * RATE_RAD_S**2, 0.5 * RATE_RAD_S**3),
+        ("velocity", 0.5 * RATE_RAD_S, 0.5 * RATE_RAD_S**2),  # rows are the velocities themselves
+    ],
+)
+def test_rows_that_are_steeper_than_the_bounds_are_said(kind: str, acceleration: float, jerk: float):
+    loose = bounded(kind, max_acceleration=1.05 * acceleration, max_jerk=1.05 * jerk)
+    assert list(find_steep_rows(loose, SWING)) == []
+    (said,) = find_steep_rows(bounded(kind, max_acceleration=0.9 * acceleration), SWING)
+    assert said.startswith("elbow: found max_acceleration ")
+    sudden = bounded(kind, max_acceleration=1.05 * acceleration, max_jerk=0.9 * jerk)
+    (said,) = find_steep_rows(sudden, SWING)
+    assert said.startswith("elbow: found max_jerk ")
+
+
+def test_a_single_jump_among_many_rows_is_left_aside_and_few_rows_say_nothing():
+    rows = np.zeros((1000, 2))
+    rows[500:, 1] = 0.5
+    robot = bounded("position", max_acceleration=1.0, max_jerk=10.0)
+    assert list(find_steep_rows(robot, rows)) == []
+    assert list(find_steep_rows(robot, rows[499:501])) == []
+    assert list(find_steep_rows(robot, rows[499:502])) != []
+
+
+def test_what_has_no_such_bound_is_not_judged():
+    assert list(find_steep_rows(contract(), 100.0 * SWING)) == []

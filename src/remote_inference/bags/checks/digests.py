@@ -136,10 +136,8 @@ class DigestCheck(Check):
             # A recorder that closes the bag links all: only what was cut off, or repaired, has no link.
             is_whole = self.result.is_finished and not (self._is_cut or self._is_damaged or self._is_repaired)
             report = self.problem if is_whole else self.missing
-            report(
-                f"{self._file}: {count(self._unlinked, 'message or record')} at its end without a link: "
-                "nothing proves them"
-            )
+            found = f"{count(self._unlinked, 'message or record')} at its end without a link"
+            report(f"{self._file}: {found}: nothing proves them")
 
     def end_bag(self) -> None:
         self._check_absent()

@@ -145,7 +145,9 @@ def repair(path: Path, out: Path, on_bytes: OnBytes = lambda _: None) -> Repair:
         raise BagError(f"{path}: nothing can be recovered: {'; '.join(result.lost) or 'it holds no message'}")
     try:
         out.mkdir(parents=True)
-        _write(contents, result, _custom_data(metadata.custom_data, contents))
+        contract = next((content.contract for content in contents if content.contract), "")
+        noted = {records.CONTRACT_KEY: contract} if contract else {}
+        _write(contents, result, metadata.custom_data | noted)
     except BaseException:
         shutil.rmtree(out, ignore_errors=True)
         raise
@@ -155,7 +157,6 @@ def repair(path: Path, out: Path, on_bytes: OnBytes = lambda _: None) -> Repair:
 
 
 def _check_out(path: Path, out: Path) -> None:
-    """Raise BagError when the bag cannot be written there."""
     if out.exists():
         raise BagError(f"{out}: exists already, expected a new folder")
     if path.resolve() in out.resolve().parents:
@@ -247,8 +248,3 @@ def _channel(channel: ScannedChannel) -> Channel:
     )
     type_hash = channel.metadata.get("topic_type_hash", "")
     return Channel(topic, channel.definition.decode(errors="replace"), type_hash, channel.encoding)
-
-
-def _custom_data(said: Mapping[str, str], contents: list[_Content]) -> Mapping[str, str]:
-    contract = next((content.contract for content in contents if content.contract), "")
-    return {**said, records.CONTRACT_KEY: contract} if contract else said

@@ -49,10 +49,8 @@ class OrderCheck(Check):
                 found = f"found {record.values}, expected at_ns, jump_s and ahead_s"
                 self.problem(f"record {records.CLOCK}: {found}")
                 return
-            self.note(
-                f"the wall clock jumped by {jump_s:+.3f} s at {when}; the bag's times go on "
-                f"steadily, and the stamps in messages are {ahead_s:+.3f} s ahead from there on"
-            )
+            jump = f"the wall clock jumped by {jump_s:+.3f} s at {when}; the bag's times go on steadily"
+            self.note(f"{jump}, and the stamps in messages are {ahead_s:+.3f} s ahead from there on")
 
     def end_bag(self) -> None:
         for step_ns, at_ns, topic in self._back:
@@ -112,30 +110,25 @@ class GapCheck(Check):
                 self._check_topic(topic, missing)
         for topic, lost in {**self._losses["queue"], **self._losses["before"]}.items():
             if lost and topic not in self._missing and topic not in self._uncounted:
-                self.missing(
-                    f"{topic}: the recorder lost {count(self._counted(topic), 'message')} at its end"
-                )
+                lost_then = count(self._counted(topic), "message")
+                self.missing(f"{topic}: the recorder lost {lost_then} at its end")
         if self._uncounted:
-            self.note(
-                f"several publishers, whose losses nobody can count: {', '.join(sorted(self._uncounted))}"
-            )
+            topics = ", ".join(sorted(self._uncounted))
+            self.note(f"several publishers, whose losses nobody can count: {topics}")
         if self._last and not any(self._last.values()):
             self.note("the messages have no numbers: what was lost while recording does not show")
 
     def _check_topic(self, topic: str, missing: int) -> None:
         since = f"the first at {show_time(self._first_ns[topic])}"
-        counted = self._counted(topic)
+        found, counted = f"{topic}: {count(missing, 'message')}", self._counted(topic)
         if not self._is_ours:
-            self.missing(f"{topic}: {count(missing, 'message')} lost while recording, {since}")
+            self.missing(f"{found} lost while recording, {since}")
         elif missing <= counted or self._is_damaged or not self.result.is_finished:
             queue, before = (self._losses[key].get(topic, 0) for key in ("queue", "before"))
             causes = f"{queue} in its queue, {before} before they reached it"
-            self.missing(f"{topic}: {count(missing, 'message')} missing, {since}; the recorder lost {causes}")
+            self.missing(f"{found} missing, {since}; the recorder lost {causes}")
         else:
-            self.problem(
-                f"{topic}: {count(missing, 'message')} missing, {since}; the recorder says that it lost "
-                f"{counted}"
-            )
+            self.problem(f"{found} missing, {since}; the recorder says that it lost {counted}")
 
     def _counted(self, topic: str) -> int:
         return sum(self._losses[key].get(topic, 0) for key in ("queue", "before"))
@@ -255,10 +248,8 @@ class IdCheck(Check):
 
     def end_bag(self) -> None:
         if self._version not in {"", __version__}:
-            self.note(
-                f"recorded with version {self._version} of the package, this is {__version__}: a bag whose "
-                "messages differ is refused by other verbs"
-            )
+            why = "a bag whose messages differ is refused by other verbs"
+            self.note(f"recorded with version {self._version} of the package, this is {__version__}: {why}")
         names = [name or "/" for name in self._robots]
         if not names:
             self.note("no robot of this package in the bag: no requests, chunks or commands to follow")

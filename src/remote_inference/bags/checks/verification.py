@@ -18,6 +18,7 @@ from remote_inference.bags.storage.bag_metadata import (
     METADATA_NAME,
     BagMetadata,
     compare_names,
+    describe_unfinished,
     find_scanned,
     read_metadata,
 )
@@ -45,10 +46,7 @@ def verify(path: Path, on_bytes: OnBytes = lambda _: None) -> Verification:
     result.is_finished = metadata.exists
     checks = [check(result) for check in CHECKS]
     if not metadata.exists:
-        advice = f"`remote-inference verify {path} --repair NEW_FOLDER` recovers what is whole"
-        result.add_problem(
-            f"no {METADATA_NAME}: the bag is still recorded, or its recorder was killed; {advice}"
-        )
+        result.add_problem(describe_unfinished(path))
     if metadata.problem:
         result.add_problem(f"{metadata.problem}: read from the files themselves; --repair writes it anew")
     for file in files:
@@ -130,9 +128,8 @@ def _compare_content(metadata: Mapping[str, Any], result: Verification, contract
         end_ns = start_ns + metadata["duration"]["nanoseconds"]
         named_contract = (metadata.get("custom_data") or {}).get(CONTRACT_KEY, "")
     except (KeyError, TypeError, AttributeError):
-        result.add_problem(
-            f"{METADATA_NAME} lacks topics, times or their numbers, as bag_recorder writes them"
-        )
+        lack = f"{METADATA_NAME} lacks topics, times or their numbers"
+        result.add_problem(f"{lack}, as bag_recorder writes them")
         return
     for name, found in result.types.items():
         if (known := named.get(name, "no word")) != found:

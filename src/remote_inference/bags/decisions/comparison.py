@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from remote_inference.bags.timeline.messages import from_message
-from remote_inference.base.exchange import Chunk, no_rows
+from remote_inference.base.exchange import Chunk, Request, no_rows
 from remote_inference.robot.command import Float64Array
 
 EQUAL, DIFFERS, UNJUDGED = range(3)  # exit codes
@@ -191,11 +191,14 @@ class TickRecord:
     policy_version: str
     action_age_s: float
     shadow: bool
+    earlier_seq_ids: str
 
     @classmethod
     def of(cls, message: Any) -> TickRecord:
         age_s = float(np.float32(message.action_age_s))  # as a message has it on its way
-        return from_message(cls, message, action=np.asarray(message.action, np.float64), action_age_s=age_s)
+        action = np.asarray(message.action, np.float64)
+        earlier = " ".join(map(str, message.earlier_seq_ids))
+        return from_message(cls, message, action=action, action_age_s=age_s, earlier_seq_ids=earlier)
 
 
 class Pairs:
@@ -251,28 +254,12 @@ class Pairs:
         return f"{self._kind[:-1]} {key if isinstance(key, int) else key[-1]}"
 
 
-@dataclass(frozen=True)
-class RequestRecord:
-    """What Observation and a replayed request have in common."""
-
-    session_id: str
-    session_epoch: int
-    seq_id: int
-    episode_id: int
-    episode_start: bool
-    client_mono_ns: int
-    task: str
-    inference_delay_steps: int
-    prefix_model: np.ndarray
-    prefix_robot: np.ndarray
-
-    @classmethod
-    def of(cls, item: Any) -> RequestRecord:
-        """Return the record of an Observation, or of a request."""
-        prefixes = {space: getattr(item, space) for space in ("prefix_model", "prefix_robot")}
-        for space, rows in prefixes.items():
-            prefixes[space] = np.asarray(no_rows() if rows is None else rows, np.float32).reshape(-1)
-        return from_message(cls, item, **prefixes)
+def request_of(item: Any) -> Request:
+    """Return what an Observation and a replayed request have in common; prefixes are flat, none is empty."""
+    prefixes = {space: getattr(item, space) for space in ("prefix_model", "prefix_robot")}
+    for space, rows in prefixes.items():
+        prefixes[space] = np.asarray(no_rows() if rows is None else rows, np.float32).reshape(-1)
+    return from_message(Request, item, capture_skew_s=0.0, **prefixes)
 
 
 def request_key(item: Any) -> tuple[int, int]:

@@ -16,7 +16,7 @@ import yaml
 from pydantic import ValidationError
 
 from remote_inference import __version__
-from remote_inference.bags.decisions.comparison import Change, Report, RequestRecord, TickRecord, request_key
+from remote_inference.bags.decisions.comparison import Change, Report, TickRecord, request_key, request_of
 from remote_inference.bags.decisions.run import ChangedRun, Run
 from remote_inference.bags.storage.bag import OnProgress, no_progress
 from remote_inference.bags.timeline.messages import TickNumbers
@@ -25,7 +25,7 @@ from remote_inference.base.contract.commands.sink import COMMAND_INTERFACES, Com
 from remote_inference.base.documents.document import DocumentError
 from remote_inference.base.documents.problems import describe_problems
 from remote_inference.base.documents.yaml_text import load_yaml
-from remote_inference.base.exchange import in_namespace
+from remote_inference.base.exchange import Request, in_namespace
 from remote_inference.base.wire.arrays import WireError
 from remote_inference.base.wire.chunk import chunk_from_message
 from remote_inference.robot.config import RobotConfig
@@ -91,7 +91,7 @@ class RunAssigner:
         self._stage = Stage.BETWEEN
         self._waiting: deque[Recorded] = deque(maxlen=EARLY)
         self._ticks = TickNumbers()
-        self._last_request: RequestRecord | None = None
+        self._last_request: Request | None = None
 
     @property
     def is_ahead(self) -> bool:
@@ -295,7 +295,7 @@ class _Reader:
         if topic == self._topics["executed"]:
             return Recorded("add_tick", (time_s, int(message.tick), TickRecord.of(message)))
         if topic == self._topics["observation"]:
-            return Recorded("add_request", (time_s, RequestRecord.of(message)))
+            return Recorded("add_request", (time_s, request_of(message)))
         if topic == self._topics["chunk"]:
             try:
                 return Recorded("add_chunk", (time_s, chunk_from_message(message)))

@@ -19,10 +19,10 @@ from remote_inference.bags.decisions.comparison import (
     Difference,
     Pairs,
     Report,
-    RequestRecord,
     TickRecord,
     exact,
     request_key,
+    request_of,
     show,
 )
 from remote_inference.bags.timeline.timeline import WatchdogStops
@@ -34,7 +34,7 @@ from remote_inference.base.contract.controller_stop import (
     may_be_sent_a_stop,
     stop_controller,
 )
-from remote_inference.base.exchange import Chunk, in_namespace
+from remote_inference.base.exchange import Chunk, Request, in_namespace
 from remote_inference.base.wire.arrays import SensorError, WireError
 from remote_inference.base.wire.commands import make_command_writer, make_sink_reader
 from remote_inference.base.wire.commands.writer import CommandReader, CommandWriter
@@ -208,7 +208,7 @@ class Run:
         """Add the content of an ExecutedAction. index: the control tick's."""
         self._ticks.record(index, time_s, tick)
 
-    def add_request(self, time_s: float, request: RequestRecord) -> None:
+    def add_request(self, time_s: float, request: Request) -> None:
         """Add the content of an Observation, without what the sensors saw."""
         self._requests.record(request_key(request), time_s, request)
 
@@ -272,7 +272,7 @@ class Run:
     def _handle_effects(self, called: Called) -> None:
         for effect in called.effects:
             if isinstance(effect, SendRequest):
-                self._requests.replay(request_key(effect.request), RequestRecord.of(effect.request))
+                self._requests.replay(request_key(effect.request), request_of(effect.request))
             elif isinstance(effect, StateReport):
                 self._report.states.append(effect.transition.after.name)
 

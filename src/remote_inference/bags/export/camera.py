@@ -82,9 +82,8 @@ class Camera:
             self._message, self._image = message, self._decode(message)
         self._shape = self._shape if any(self._shape) else self._image.shape[:2]
         if self._image.shape[:2] != self._shape:
-            raise self._error(
-                f"found an image of {self._image.shape[:2]} px, expected {self._shape} px as before it"
-            )
+            expected = f"{self._shape} px as before it"
+            raise self._error(f"found an image of {self._image.shape[:2]} px, expected {expected}")
         if self._container is None:
             self._open()
         frame = av.VideoFrame.from_ndarray(self._image, format="rgb24")

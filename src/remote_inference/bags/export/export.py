@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby, islice
 from pathlib import Path
@@ -91,32 +91,25 @@ class TickReader:
             raise BagError(f"{self._bag.path}: found no {', '.join(missing)}, expected {expected}")
         for name, topic in self._cameras.items():
             if topic not in self._bag.topics:
-                raise BagError(
-                    f"{self._bag.path}: found no {topic}, expected the contract's camera {name!r}: "
-                    "it was not recorded; --no-images exports the rest"
-                )
+                found = f"{self._bag.path}: found no {topic}"
+                expected = f"the contract's camera {name!r}: it was not recorded"
+                raise BagError(f"{found}, expected {expected}; --no-images exports the rest")
 
     @property
     def notes(self) -> list[str]:
         """Warnings about the ticks, in words: what cannot be read, a clock that was set."""
         times, notes = self._times, []
         if self._unreadable:
-            notes.append(
-                f"{self._bag.path}: {self._unreadable} ticks have no state, the first one for: "
-                f"{self._first_unreadable}"
-            )
+            first = self._first_unreadable
+            notes.append(f"{self._unreadable} ticks have no state, the first one for: {first}")
         if times.offset_ns:
-            notes.append(
-                f"{self._bag.path}: the robot's clock is about {-times.offset_ns * 1e-9:+.2f} s from the "
-                "recorder's, by which the sensors are timed: ticks are, too"
-            )
+            apart = f"the robot's clock is about {-times.offset_ns * 1e-9:+.2f} s from the recorder's"
+            notes.append(f"{apart}, by which the sensors are timed: ticks are, too")
         if times.jump_ns is not None:
-            notes.append(
-                f"{self._bag.path}: the robot's clock jumped by {times.jump_ns * 1e-9:+.3f} s at "
-                f"{self._bag.seconds(times.jumped_at_ns):.1f} s: from there on the time of a tick is that of "
-                "its reception"
-            )
-        return notes
+            at_s = self._bag.seconds(times.jumped_at_ns)
+            jump = f"the robot's clock jumped by {times.jump_ns * 1e-9:+.3f} s at {at_s:.1f} s"
+            notes.append(f"{jump}: from there on the time of a tick is that of its reception")
+        return [f"{self._bag.path}: {note}" for note in notes]
 
     def ticks(self, on_progress: OnProgress = no_progress) -> Iterator[ControlTick]:
         """Yield the ticks in order. Raises BagError for a damaged bag, and a message that does not fit."""
@@ -153,10 +146,9 @@ class TickReader:
                 "verify` says where"
             )
         if len(message.action) and (names := tuple(message.joint_names)) != self._names:
-            raise BagError(
-                f"{self._bag.path}: {self._executed}: tick {message.tick}: found actions "
-                f"{show_value(names)}, expected those of the contract in its order: {', '.join(self._names)}"
-            )
+            found = f"{self._executed}: tick {message.tick}: found actions {show_value(names)}"
+            expected = f"those of the contract in its order: {', '.join(self._names)}"
+            raise BagError(f"{self._bag.path}: {found}, expected {expected}")
         t_ns = self._times.at(received_ns, message)
         state = self._newest[self._state].at(t_ns)
         queue_wait_ms, inference_ms = self._served_ms.get(request_key(message), (math.nan, math.nan))
@@ -210,10 +202,9 @@ def find_contract(bags: Sequence[Path], given: Contract | None) -> Contract:
     for path, contract in found.items():
         for key in ("fps", "row_fps", "state_names", "state_units", "images", "actions", "rename"):
             if getattr(contract, key) != getattr(first, key):
-                raise BagError(
-                    f"{path}: its contract's {key.replace('_', ' ')} differ from those of {bags[0]}, "
-                    "expected one contract; bags of different robots make different data sets"
-                )
+                differ = f"{path}: its contract's {key.replace('_', ' ')} differ from those of {bags[0]}"
+                expected = "one contract; bags of different robots make different data sets"
+                raise BagError(f"{differ}, expected {expected}")
     return first
 
 
@@ -234,47 +225,40 @@ def export(
     contract = target.contract
     period_ns = round((contract.row_period_s if target.takes_rows else contract.period_s) * 1e9)
     for path in bags:
-        failed: Collection[int] = ()
-        if selection.drop_failed:
-            with show_progress("looking for failed episodes", path) as on_progress:
-                failed = find_failed(path, contract, namespace, outcomes, on_progress)
-        with open_robot(path, namespace, contract) as robot, show_progress("exporting", path) as on_progress:
+        with open_robot(path, namespace, contract) as robot:
+            failed: set[int] = set()
+            if selection.drop_failed:
+                with show_progress("looking for failed episodes", path) as on_progress:
+                    failed = _find_failed(robot, outcomes or {}, on_progress)
             reader = TickReader(robot, images=target.images and target.needs_images)
             if selection.drop_paused and not robot.topics("state"):
                 raise BagError(
                     f"{path}: --drop paused: found no state of the robot's node, which has the pauses"
                 )
-            for number, ticks in _episodes(reader.ticks(on_progress)):
-                if number in failed:
-                    target.written.leave_out("failed episode", sum(1 for _ in ticks))
-                    continue
-                kept = one_per_row(ticks, contract.ticks_per_row) if target.takes_rows else ticks
-                for tick in selection.apply(kept, period_ns, target.written):
-                    target.add(tick)
-                target.end_episode()
+            with show_progress("exporting", path) as on_progress:
+                for number, ticks in _episodes(reader.ticks(on_progress)):
+                    if number in failed:
+                        target.written.leave_out("failed episode", sum(1 for _ in ticks))
+                        continue
+                    kept = one_per_row(ticks, contract.ticks_per_row) if target.takes_rows else ticks
+                    for tick in selection.apply(kept, period_ns, target.written):
+                        target.add(tick)
+                    target.end_episode()
             target.written.notes += reader.notes
 
 
-def find_failed(
-    path: Path,
-    contract: Contract,
-    namespace: str | None,
-    outcomes: Mapping[int, bool] | None,
-    on_progress: OnProgress = no_progress,
-) -> Collection[int]:
+def _find_failed(robot: RobotBag, outcomes: Mapping[int, bool], on_progress: OnProgress) -> set[int]:
     """Return the places in the bag of the episodes that failed.
 
     An episode failed if `outcomes` says so or, where it says nothing, if the robot was without actions when
     the episode ended.
     """
     failed = set()
-    with open_robot(path, namespace, contract) as robot:
-        reader = TickReader(robot, images=False)
-        for number, ticks in _episodes(reader.ticks(on_progress)):
-            *_, last = ticks
-            success = (outcomes or {}).get(last.episode_id)
-            if success is False or (success is None and last.client_state in WITHOUT_ACTIONS):
-                failed.add(number)
+    for number, ticks in _episodes(TickReader(robot, images=False).ticks(on_progress)):
+        *_, last = ticks
+        success = outcomes.get(last.episode_id)
+        if success is False or (success is None and last.client_state in WITHOUT_ACTIONS):
+            failed.add(number)
     return failed
 
 

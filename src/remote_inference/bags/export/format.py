@@ -131,7 +131,7 @@ class Selection:
     """What is left out on request.
 
     resample: one tick in each period of the contract's rate. drop_paused: no ticks of a paused robot.
-    drop_failed: no episodes that failed, as `find_failed` judges.
+    drop_failed: no episodes that failed, as `export` judges.
     """
 
     resample: bool = False

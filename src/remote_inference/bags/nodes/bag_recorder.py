@@ -189,9 +189,8 @@ class BagRecorder(RobotNode):
         self._robot.poll()
         self._report_losses()
         if jump := self._clock_of_bag.find_jump():
-            self.get_logger().warning(
-                f"the wall clock jumped by {jump['jump_s']} s; the bag's time goes on steadily"
-            )
+            jumped = f"the wall clock jumped by {jump['jump_s']} s"
+            self.get_logger().warning(f"{jumped}; the bag's time goes on steadily")
             self._jumps.append(jump)
         while self._jumps and self._add_record(records.CLOCK, self._jumps[0]):
             self._jumps.popleft()
@@ -249,9 +248,8 @@ class BagRecorder(RobotNode):
         self._waiting.remove(name)
         try:
             if len(types) > 1:
-                raise RecorderError(
-                    f"published as {' and as '.join(types)}; name one as '{name}:pkg/msg/Type'"
-                )
+                found = f"published as {' and as '.join(types)}"
+                raise RecorderError(f"{found}; name one as '{name}:pkg/msg/Type'")
             self._requested[name] = types[0]
             self._subscribe(name, types[0], message_class(types[0]))
         except RecorderError as error:
@@ -289,8 +287,7 @@ class BagRecorder(RobotNode):
             lost = {name: self._lost_of(name) for name in self._requested if self._lost_of(name)}
             self._bag.close(str(failure or "told to stop"), lost)
         except OSError as error:  # the disk may have become full with the index
-            advice = f"`remote-inference verify {self._bag.path} --repair NEW_FOLDER` recovers what is whole"
-            return f"{error}; {advice}"
+            return f"{error}; {records.advise_repair(self._bag.path)}"
         except Exception as error:
             failure = failure or error
         return "" if failure is None else str(failure)

@@ -111,5 +111,4 @@ class RecordedRobot:
 
 
 def _plain(value: Any) -> Any:
-    """Return a parameter's value as JSON can hold it."""
     return value if isinstance(value, str | bool | int | float | None) else list(value)

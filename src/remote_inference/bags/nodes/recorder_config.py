@@ -60,8 +60,7 @@ class RecorderConfig(NodeParameters):
         ),
     ] = 10_000
     queue_bytes: Annotated[
-        int,
-        Field(ge=1 << 20, le=1 << 36, description="bytes that they may have together [bytes]"),
+        int, Field(ge=1 << 20, le=1 << 36, description="bytes that they may have together [bytes]")
     ] = 256 << 20
     max_split_bytes: Annotated[
         int,
@@ -72,12 +71,10 @@ class RecorderConfig(NodeParameters):
         Field(ge=0.0, le=1e9, description="the bag goes on in a new file after this time [s]; 0: after none"),
     ] = MAX_SPLIT_DURATION_S
     max_bytes: Annotated[
-        int,
-        Field(ge=0, le=1 << 60, description="disk budget of the whole bag [bytes]; 0: none"),
+        int, Field(ge=0, le=1 << 60, description="disk budget of the whole bag [bytes]; 0: none")
     ] = 0
     min_free_bytes: Annotated[
-        int,
-        Field(ge=0, le=1 << 60, description="what stays free on the disk [bytes]; 0: the disk is filled"),
+        int, Field(ge=0, le=1 << 60, description="what stays free on the disk [bytes]; 0: the disk is filled")
     ] = 1 << 30
     when_full: Annotated[
         WhenFull,
@@ -89,9 +86,8 @@ class RecorderConfig(NodeParameters):
     @model_validator(mode="after")
     def _check_split(self) -> Self:
         if 0 < self.max_split_bytes < MIN_SPLIT_BYTES:
-            raise ValueError(
-                f"max_split_bytes: found {self.max_split_bytes}, expected 0 or at least {MIN_SPLIT_BYTES}"
-            )
+            expected = f"0 or at least {MIN_SPLIT_BYTES}"
+            raise ValueError(f"max_split_bytes: found {self.max_split_bytes}, expected {expected}")
         if 0 < self.max_bytes < MIN_BYTES:
             raise ValueError(f"max_bytes: found {self.max_bytes}, expected 0 or at least {MIN_BYTES}")
         if self.when_full != "drop_oldest":
@@ -99,14 +95,11 @@ class RecorderConfig(NodeParameters):
         if not (self.max_bytes or self.min_free_bytes):
             raise ValueError("when_full: found drop_oldest, expected max_bytes or min_free_bytes with it")
         if not self.max_split_bytes:
-            raise ValueError(
-                "when_full: found drop_oldest and max_split_bytes 0, expected a size: files are dropped whole"
-            )
+            expected = "a size: files are dropped whole"
+            raise ValueError(f"when_full: found drop_oldest and max_split_bytes 0, expected {expected}")
         if 0 < self.max_bytes < 2 * self.max_split_bytes:
-            raise ValueError(
-                f"max_bytes: found {self.max_bytes}, expected at least twice max_split_bytes, "
-                f"{2 * self.max_split_bytes}, to drop the oldest file"
-            )
+            expected = f"at least twice max_split_bytes, {2 * self.max_split_bytes}, to drop the oldest file"
+            raise ValueError(f"max_bytes: found {self.max_bytes}, expected {expected}")
         return self
 
     def limits(self) -> BagLimits:
@@ -122,18 +115,16 @@ def parse_topics(entries: Iterable[str]) -> dict[str, str]:
     for entry in entries:
         name, _, msgtype = entry.partition(":")
         if not name.startswith("/"):
-            raise RecorderError(
-                f"parameter topics: found {entry!r}, expected an absolute name, which begins with '/'"
-            )
+            expected = "an absolute name, which begins with '/'"
+            raise RecorderError(f"parameter topics: found {entry!r}, expected {expected}")
         if problem := find_topic_name_problem(name):
             raise RecorderError(f"parameter topics: {problem}")
         if name in topics:
             raise RecorderError(f"parameter topics: {name} is named twice")
         topics[name] = msgtype
     if not topics:
-        raise RecorderError(
-            "parameter topics: no topic named, expected entries '/name' or '/name:pkg/msg/Type'"
-        )
+        expected = "entries '/name' or '/name:pkg/msg/Type'"
+        raise RecorderError(f"parameter topics: no topic named, expected {expected}")
     return topics
 
 

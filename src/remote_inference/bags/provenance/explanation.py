@@ -57,11 +57,10 @@ def _take(line: str, wanted: Collection[RequestKey], found: dict[RequestKey, dic
     try:
         fields = json.loads(line, parse_constant=lambda _: None)  # NaN is no JSON
         key = fields["session_id"], int(fields["seq_id"])
-        is_wanted = key in wanted
+        if key in wanted:
+            found.setdefault(key, fields)
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return
-    if is_wanted:
-        found.setdefault(key, fields)
 
 
 EPOCH_FROM_S = 1e8  # numbers from here on are seconds since 1970: no recording lasts three years
@@ -114,11 +113,6 @@ class FoundCommand:
     damage: str = ""
 
 
-def _damage_behind(error: BagError) -> str:
-    """Return what ends the bag; empty for messages that are missing somewhere in it."""
-    return "" if isinstance(error, IncompleteBagError) else str(error)
-
-
 def find_command(
     robot: RobotBag, reader: RunReader, tick: int | None, at_ns: int, on_progress: OnProgress
 ) -> FoundCommand:
@@ -156,32 +150,27 @@ def find_command(
         if not found:
             raise
         reader.run.missing.append(str(error))
-        damage = _damage_behind(error)
+        damage = "" if isinstance(error, IncompleteBagError) else str(error)  # messages that lack end no bag
     if not found:
         raise _not_found(bag, tick, at_ns, first_s, newest)
     if len(found) > 1:
         times = ", ".join(f"{one.command.t_s:.3f}" for one in found)
-        raise BagError(
-            f"{bag.path}: --command: found control tick {tick} of several runs of the node, at {times} s, "
-            "expected one: name it by --at"
-        )
+        several = f"control tick {tick} of several runs of the node, at {times} s"
+        raise BagError(f"{bag.path}: --command: found {several}, expected one: name it by --at")
     return replace(found[0], damage=damage)
 
 
 def _not_found(
     bag: BagReader, tick: int | None, at_ns: int, first_s: float, newest: Command | None
 ) -> BagError:
+    at_s = bag.seconds(at_ns)
     if math.isinf(first_s) and tick is None and at_ns + LATE_NS < bag.start_ns:
-        return BagError(
-            f"{bag.path}: --at: found {-bag.seconds(at_ns):.3f} s before the bag, expected a time in it"
-        )
+        return BagError(f"{bag.path}: --at: found {-at_s:.3f} s before the bag, expected a time in it")
     if math.isinf(first_s):
         return BagError(f"{bag.path}: found no control tick in the bag, expected one to explain")
     if tick is None:
-        return BagError(
-            f"{bag.path}: --at: found no control tick by {bag.seconds(at_ns):.3f} s, "
-            f"expected {first_s:.3f} s or later"
-        )
+        found = f"no control tick by {at_s:.3f} s"
+        return BagError(f"{bag.path}: --at: found {found}, expected {first_s:.3f} s or later")
     last = newest.tick if newest else 0
     return BagError(f"{bag.path}: --command: found no control tick {tick}; the bag's last one is {last}")
 
@@ -265,6 +254,8 @@ def _make_motion(robot: RobotBag, found: FoundCommand, run: Run, request_log: Pa
     missing = list(_find_missing(motion, robot, run, request_log))
     if key and contract is not None and contract.actions.is_relative:
         missing.append("what the guard changed: the policy's actions are relative to where the robot was")
+    elif command.earlier_seq_ids:
+        missing.append("what the guard changed: its action was a mean of several chunks")
     if found.damage:
         others = [text for text in missing if found.damage not in text]
         missing = [f"this is the last control tick before the damage: {found.damage}", *others]
@@ -323,8 +314,7 @@ def find_latency(
 ) -> Latency:
     """Return the parts of a command's age.
 
-    The chunk's way is timed by the robot's own clock where its journal has it, otherwise by the recorder's
-    receptions.
+    The chunk's way is timed by the robot's clock where its journal has it, else by the recorder's receptions.
     """
     age_ms = command.age_ms
     if request is None or answer is None or age_ms is None:
@@ -332,12 +322,9 @@ def find_latency(
         return Latency(None, None, waited, inferred, None, age_ms)
     since_request_ms = (command.t_s - request.sent_s) * 1e3
     taken_ns = run.times.chunk_ns.get((request.session_id, request.seq_id))
-    if taken_ns is None:
-        round_trip_ms = (answer.received_ns - request.received_ns) * 1e-6
-    else:
-        round_trip_ms = (taken_ns - request.mono_ns) * 1e-6
+    trip_ns = answer.received_ns - request.received_ns if taken_ns is None else taken_ns - request.mono_ns
     sensing_ms = _find_sensing(run, request, contract, max(0.0, age_ms - since_request_ms))
-    round_trip_ms = min(round_trip_ms, age_ms - sensing_ms)  # two clocks may differ by a little
+    round_trip_ms = min(trip_ns * 1e-6, age_ms - sensing_ms)  # two clocks may differ by a little
     return Latency(
         sensing_ms=sensing_ms,
         transport_ms=max(0.0, round_trip_ms - answer.queue_wait_ms - answer.inference_ms),

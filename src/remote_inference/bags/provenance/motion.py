@@ -19,8 +19,9 @@ from remote_inference.bags.timeline.messages import RecordedChunk, RequestKey, t
 from remote_inference.base.contract.action_bounds import JointLimit
 from remote_inference.base.contract.contract import Contract
 from remote_inference.robot.command import OWN_SOURCE, CommandSource
-from remote_inference.robot.safety import guard
-from remote_inference.robot.safety.guard import DWELL, JOINT_LIMIT, ROUNDING, VELOCITY_LIMIT
+from remote_inference.robot.safety import acceleration, guard
+from remote_inference.robot.safety.guard import DWELL, JOINT_LIMIT, RATE_LIMITS, VELOCITY_LIMIT
+from remote_inference.robot.safety.motion_bounds import ROUNDING
 from remote_inference.robot.safety.state_machine import State
 from remote_inference.robot.watchdog import WatchdogState
 
@@ -43,6 +44,7 @@ class Command:
     age_ms: float | None  # since capture of the source observation
     policy_version: str
     row_fraction: float = 0.0  # part of the action's period that had passed
+    earlier_seq_ids: tuple[int, ...] = ()  # requests whose chunks it is a mean of besides, oldest first
 
     @property
     def request(self) -> RequestKey | None:
@@ -213,7 +215,8 @@ def find_corrections(
 ) -> tuple[Correction, ...]:
     """Return the joints whose command differs from the chunk's action, with the rule for each.
 
-    Relative actions are not compared with the commands: they say how far, and not where to.
+    Relative actions are not compared with the commands: they say how far, and not where to. Nor are the
+    actions of a chunk of which the command is a mean.
 
     With a contract, an action beyond a joint's limit is known to have been clamped to it. Without one, the
     rule is known only where the tick names one alone, and the action is in the policy's units. Between two
@@ -221,7 +224,7 @@ def find_corrections(
     """
     if answer is None or command.row_fraction or not command.action or command.row >= len(answer.actions):
         return ()
-    if contract is not None and contract.actions.is_relative:
+    if command.earlier_seq_ids or (contract is not None and contract.actions.is_relative):
         return ()
     given = answer.actions[command.row]
     after = np.array(command.action)
@@ -246,7 +249,9 @@ def find_corrections(
             rule = DWELL
         elif limit is not None:
             is_beyond = abs(np.clip(row[place], limit.min, limit.max) - row[place]) > ROUNDING
-            rule = JOINT_LIMIT if is_beyond and JOINT_LIMIT in command.interventions else VELOCITY_LIMIT
+            rates = (rule for rule in RATE_LIMITS if rule in command.interventions)
+            is_at_end = is_beyond and JOINT_LIMIT in command.interventions
+            rule = JOINT_LIMIT if is_at_end else next(rates, VELOCITY_LIMIT)
         found.append(Correction(name, rule, float(row[place]), float(after[place])))
     return tuple(found)
 
@@ -275,6 +280,8 @@ RULES: Mapping[str, str] = {
     guard.JOINT_LIMIT: "the command was clamped to a joint's limits",
     guard.DWELL: "a switch that had changed a moment ago stayed as it was",
     guard.VELOCITY_LIMIT: "the command's step was cut to a joint's velocity limit",
+    acceleration.ACCELERATION_LIMIT: "a joint's or a pose's velocity was to change faster than it may",
+    acceleration.JERK_LIMIT: "a joint's or a pose's acceleration was to change faster than it may",
 }
 _TRIPPED = {WatchdogState.TRIPPED.name, WatchdogState.RETURNED.name}
 

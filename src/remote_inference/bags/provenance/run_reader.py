@@ -29,16 +29,8 @@ from remote_inference.bags.provenance.motion import (
 from remote_inference.bags.storage.bag import OnProgress, no_progress
 from remote_inference.bags.storage.bag_file import Window
 from remote_inference.bags.storage.bag_records import POLICY, BagError
-from remote_inference.bags.timeline.messages import (
-    Newest,
-    RecordedChunk,
-    RequestKey,
-    from_message,
-    name_of,
-    remember,
-    request_key,
-    stamped_ns,
-)
+from remote_inference.bags.timeline import messages
+from remote_inference.bags.timeline.messages import Newest, RecordedChunk, RequestKey
 from remote_inference.bags.timeline.robot_bag import RobotBag
 from remote_inference.base.contract.image_source import RAW, find_encoding
 from remote_inference.base.policy import fingerprint_of
@@ -114,7 +106,7 @@ class JournalTimes:
     def _note(self, now_ns: int) -> None:
         if now_ns in self._wanted:
             self.arrivals[now_ns] = self._seen[self._wanted.pop(now_ns)]
-        remember(self._calls, now_ns, self._seen, _REMEMBERED)
+        messages.remember(self._calls, now_ns, self._seen, _REMEMBERED)
 
 
 # Topics of a robot, and what is not known without each.
@@ -163,17 +155,18 @@ class Run:
 
 
 def read_command(received_ns: int, message: Any, start_ns: int) -> Command:
-    return from_message(
+    return messages.from_message(
         Command,
         message,
-        t_s=(stamped_ns(received_ns, message) - start_ns) * 1e-9,
+        t_s=(messages.stamped_ns(received_ns, message) - start_ns) * 1e-9,
         received_ns=received_ns,
-        source=name_of(CommandSource, message.source),
+        source=messages.name_of(CommandSource, message.source),
         action=tuple(map(float, message.action)),
         interventions=tuple(message.interventions),
         session_id=message.session_id if message.source == CommandSource.CHUNK else "",
         row=message.step_index,
         age_ms=message.action_age_s * 1e3 if math.isfinite(message.action_age_s) else None,
+        earlier_seq_ids=tuple(map(int, message.earlier_seq_ids)),
     )
 
 
@@ -286,10 +279,10 @@ class RunReader:
         state = np.asarray(message.state, np.float64)
         if self._state_units is not None and len(state) == self._state_units.policy_dim:
             state = self._state_units.to_robot(state)  # in the robot's units, as everything else
-        request = from_message(
+        request = messages.from_message(
             Request,
             message,
-            sent_s=self._bag.seconds(stamped_ns(received_ns, message)),
+            sent_s=self._bag.seconds(messages.stamped_ns(received_ns, message)),
             received_ns=received_ns,
             mono_ns=message.client_mono_ns,
             delay_steps=message.inference_delay_steps,
@@ -298,30 +291,30 @@ class RunReader:
             images=images,
             capture_skew_ms=message.capture_skew_s * 1e3,
         )
-        self.run.requests[request_key(message)] = request
+        self.run.requests[messages.request_key(message)] = request
         self.run.times.add_request(request.mono_ns, of_ticks=request.history_steps > 0)
         self._on_pictures(request, pictures)
 
     def _add_chunk(self, received_ns: int, message: Any) -> None:
-        self.run.answers.setdefault(request_key(message), RecordedChunk.of(received_ns, message))
+        self.run.answers.setdefault(messages.request_key(message), RecordedChunk.of(received_ns, message))
 
     def _add_state(self, received_ns: int, message: Any) -> None:
-        t_s = self._bag.seconds(stamped_ns(received_ns, message))
+        t_s = self._bag.seconds(messages.stamped_ns(received_ns, message))
         before = self.run.standings[-1].paused_s if self.run.standings else None
-        standing = from_message(
+        standing = messages.from_message(
             RobotStatus,
             message,
             t_s=t_s,
-            state=name_of(State, message.state),
+            state=messages.name_of(State, message.state),
             paused_s=(t_s if before is None else before) if message.paused else None,
             stale_sources=tuple(message.stale_sources),
         )
         _append_change(self.run.standings, standing)
 
     def _add_watchdog(self, received_ns: int, message: Any) -> None:
-        t_s = self._bag.seconds(stamped_ns(received_ns, message))
+        t_s = self._bag.seconds(messages.stamped_ns(received_ns, message))
         change = WatchdogChange(
-            t_s, name_of(WatchdogState, message.state), message.cause, tuple(message.stops)
+            t_s, messages.name_of(WatchdogState, message.state), message.cause, tuple(message.stops)
         )
         _append_change(self.run.watchdog, change)
 

@@ -89,6 +89,8 @@ def _chunk(motion: Motion) -> list[str]:
         ]
         if answer.superseded:
             lines.append(f"{answer.superseded} requests before it were superseded at the server")
+    if earlier := command.earlier_seq_ids:
+        lines.append(f"a mean with {len(earlier)} earlier chunks, of requests {earlier[0]} to {earlier[-1]}")
     if command.row_fraction:
         lines.append(f"{command.row_fraction:.0%} of the action's period had passed")
     if rows is not None:

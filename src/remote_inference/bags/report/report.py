@@ -19,29 +19,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
+from remote_inference.bags.report import style
 from remote_inference.bags.report.run import Episode, draw_run, find_episodes, run_height_in
-from remote_inference.bags.report.style import (
-    BLUE,
-    DPI,
-    GREY,
-    LIGHT,
-    NORMAL,
-    ORANGE,
-    PURPLE,
-    SMALL,
-    TIME_LABEL,
-    TITLE,
-    TROUBLE,
-    VERMILLION,
-    Handle,
-    Windows,
-    least_range,
-    save,
-    say,
-    shade,
-    style,
-)
-from remote_inference.bags.report.summary import UNKNOWN_UNIT, summarise
+from remote_inference.bags.report.style import Handle, Windows
+from remote_inference.bags.report.summary import summarise
 from remote_inference.bags.timeline.robot_bag import Joint
 from remote_inference.bags.timeline.timeline import Executed, Timeline, intervals
 from remote_inference.base.errors import UserError
@@ -52,9 +33,9 @@ _MAX_MARKED_BOUNDARIES = 150  # in a panel; more would run together
 _MARGIN_S = 0.5  # drawn beyond the window, so that lines run to its edges
 # Of the lines of commands: by the node alone, by a person through it, in shadow mode.
 _LOOKS: Mapping[str, dict[str, Any]] = {
-    "commanded": {"color": BLUE, "linewidth": 1.0},
-    "commanded by a person": {"color": PURPLE, "linewidth": 1.4},
-    "would be commanded (shadow)": {"color": BLUE, "linewidth": 1.0, "linestyle": "--"},
+    "commanded": {"color": style.BLUE, "linewidth": 1.0},
+    "commanded by a person": {"color": style.PURPLE, "linewidth": 1.4},
+    "would be commanded (shadow)": {"color": style.BLUE, "linewidth": 1.0, "linestyle": "--"},
 }
 _NEAR = 0.15  # share of the range of values within which a limit beyond the range is shown
 
@@ -74,7 +55,7 @@ def draw_joints(
     executed = timeline.executed
     rows = joint_rows(timeline)
     grid = GridSpecFromSubplotSpec(rows, COLUMNS, place, hspace=0.32, wspace=0.14)
-    boundaries = executed.boundaries_s()
+    boundaries = executed.t_s[executed.begins_chunk]
     boundaries = boundaries[(boundaries >= begin) & (boundaries <= end)]
     marked = len(boundaries) <= _MAX_MARKED_BOUNDARIES
     ticks = (executed.t_s >= begin - _MARGIN_S) & (executed.t_s <= end + _MARGIN_S)
@@ -86,32 +67,29 @@ def draw_joints(
     named = False
     for i, joint in enumerate(timeline.joints):
         axes = figure.add_subplot(grid[i // COLUMNS, i % COLUMNS])
-        shade(axes, [(e.begin_s, e.end_s - e.begin_s) for e in troubled], TROUBLE)
-        shade(axes, held, LIGHT)
+        style.shade(axes, [(e.begin_s, e.end_s - e.begin_s) for e in troubled], style.TROUBLE)
+        style.shade(axes, held, style.LIGHT)
         if marked:
-            axes.vlines(
-                boundaries, 0, 1, color=GREY, linewidth=0.5, alpha=0.7, transform=axes.get_xaxis_transform()
-            )
+            height = axes.get_xaxis_transform()
+            axes.vlines(boundaries, 0, 1, color=style.GREY, linewidth=0.5, alpha=0.7, transform=height)
         _draw_measured(axes, joint, begin, end)
         for shown, look in zip(drawn, _LOOKS.values(), strict=True):
             values = np.where(shown, executed.action[ticks, i], np.nan)
             axes.step(executed.t_s[ticks], values, where="post", zorder=3, **look)
         axes.set_xlim(begin, end)
-        style(axes, joint.unit)
+        style.style(axes, joint.unit)
         axes.grid(visible=False)
         named |= _draw_limits(axes, joint)
-        axes.set_ylim(least_range(*axes.get_ylim()))
-        axes.text(
-            0.008, 1.02, joint.name, transform=axes.transAxes, va="bottom", fontsize=NORMAL, weight="bold"
-        )
+        axes.set_ylim(style.least_range(*axes.get_ylim()))
+        _write_above(axes, 0.008, joint.name, fontsize=style.NORMAL, weight="bold")
         if i >= len(timeline.joints) - COLUMNS:
-            axes.set_xlabel(TIME_LABEL, fontsize=NORMAL)
+            axes.set_xlabel(style.TIME_LABEL, fontsize=style.NORMAL)
         else:
             axes.tick_params(labelbottom=False)
     if not timeline.joints:
         axes = figure.add_subplot(grid[0, :])
         axes.set_axis_off()
-        say(axes, "no joint is named in the bag: nothing was commanded, and no joint state recorded")
+        style.say(axes, "no joint is named in the bag: nothing was commanded, and no joint state recorded")
     seen = [bool((mask & executed.commanded)[ticks].any()) for mask in kinds]
     return _handles(seen, len(boundaries), held=bool(held), troubled=bool(troubled), limits=named)
 
@@ -129,11 +107,11 @@ def _handles(seen: list[bool], boundaries: int, *, held: bool, troubled: bool, l
     lines = [Line2D([], [], label=label, **{**look, "linewidth": 1.2}) for label, look in _LOOKS.items()]
     handles: list[tuple[bool, Handle]] = [
         *zip(seen if any(seen) else (True, False, False), lines, strict=True),
-        (True, Line2D([], [], color=ORANGE, linewidth=2.2, label="measured")),
-        (boundaries > 0, Line2D([], [], color=GREY, linewidth=0.8 if marked else 0.0, label=chunks)),
-        (limits, Line2D([], [], color=VERMILLION, linewidth=1.0, linestyle="--", label="limit")),
-        (held, Patch(color=LIGHT, label="nothing commanded")),
-        (troubled, Patch(color=TROUBLE, label="episode in trouble, named below")),
+        (True, Line2D([], [], color=style.ORANGE, linewidth=2.2, label="measured")),
+        (boundaries > 0, Line2D([], [], color=style.GREY, linewidth=0.8 if marked else 0.0, label=chunks)),
+        (limits, Line2D([], [], color=style.VERMILLION, linewidth=1.0, linestyle="--", label="limit")),
+        (held, Patch(color=style.LIGHT, label="nothing commanded")),
+        (troubled, Patch(color=style.TROUBLE, label="episode in trouble, named below")),
     ]
     return [handle for is_shown, handle in handles if is_shown]
 
@@ -141,12 +119,15 @@ def _handles(seen: list[bool], boundaries: int, *, held: bool, troubled: bool, l
 def _draw_measured(axes: Axes, joint: Joint, begin: float, end: float) -> None:
     near = (joint.t_s >= begin - _MARGIN_S) & (joint.t_s <= end + _MARGIN_S)
     if near.any():
-        axes.plot(joint.t_s[near], joint.value[near], color=ORANGE, linewidth=2.2, zorder=2)
+        axes.plot(joint.t_s[near], joint.value[near], color=style.ORANGE, linewidth=2.2, zorder=2)
         return
     text = "no joint state in this part" if len(joint.t_s) else "no joint state recorded"
-    axes.text(
-        0.995, 1.02, text, transform=axes.transAxes, ha="right", va="bottom", fontsize=SMALL, color=GREY
-    )
+    _write_above(axes, 0.995, text, ha="right", fontsize=style.SMALL, color=style.GREY)
+
+
+def _write_above(axes: Axes, place: float, text: str, **look: Any) -> None:
+    """Write above a panel. place: share of its width."""
+    axes.text(place, 1.02, text, transform=axes.transAxes, va="bottom", **look)
 
 
 def _draw_limits(axes: Axes, joint: Joint) -> bool:
@@ -155,15 +136,12 @@ def _draw_limits(axes: Axes, joint: Joint) -> bool:
     values = values[np.isfinite(values)]
     if joint.limit is None or not len(values):
         return False
-    low, high = least_range(float(values.min()), float(values.max()))
+    low, high = style.least_range(float(values.min()), float(values.max()))
     near = _NEAR * (high - low)
-    shown = {
-        name: limit
-        for name, limit in (("min", joint.limit.min), ("max", joint.limit.max))
-        if low - near <= limit <= high + near
-    }
+    ends = {"min": joint.limit.min, "max": joint.limit.max}
+    shown = {name: limit for name, limit in ends.items() if low - near <= limit <= high + near}
     for name, limit in shown.items():
-        axes.axhline(limit, color=VERMILLION, linewidth=1.0, linestyle="--", zorder=3.5)
+        axes.axhline(limit, color=style.VERMILLION, linewidth=1.0, linestyle="--", zorder=3.5)
         above = name == "min"  # inside the permitted range, where there is room
         axes.annotate(
             f"{name} {limit:g}",
@@ -173,8 +151,8 @@ def _draw_limits(axes: Axes, joint: Joint) -> bool:
             textcoords="offset points",
             ha="right",
             va="bottom" if above else "top",
-            fontsize=SMALL,
-            color=VERMILLION,
+            fontsize=style.SMALL,
+            color=style.VERMILLION,
             zorder=4,
             bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.6},
         )
@@ -223,7 +201,7 @@ def draw_report(
             raise ReportError(f"window: found {found}, expected a part of 0 to {timeline.duration_s:.1f} s")
     figure = _draw(timeline, title, Windows(shown, joints, excerpt), outcomes)
     try:
-        save(figure, path)
+        style.save(figure, path)
     except OSError as error:
         raise ReportError(f"{path}: cannot be written: {error.strerror or error}") from error
     except ValueError as error:  # matplotlib's own words say which formats it knows
@@ -236,7 +214,7 @@ def default_window(timeline: Timeline) -> tuple[float, float]:
     first = float(commanded[0]) if len(commanded) else 0.0
     begin = max(0.0, first - _LEAD_IN_S)
     end = min(begin + DEFAULT_WINDOW_S, timeline.duration_s)
-    boundaries = timeline.executed.boundaries_s()
+    boundaries = timeline.executed.t_s[timeline.executed.begins_chunk]
     boundaries = boundaries[boundaries >= begin]
     if len(boundaries) > _MAX_BOUNDARIES:
         end = min(end, float(boundaries[_MAX_BOUNDARIES]))
@@ -248,7 +226,7 @@ def _draw(timeline: Timeline, title: str, windows: Windows, outcomes: Mapping[in
     text = _wrap(_headline(timeline))
     header_in = _HEADER_IN + len(text) * _LINE_IN
     height = header_in + joints_in + _BETWEEN_IN + run_in + _FOOTER_IN
-    figure = Figure(figsize=(_WIDTH_IN, height), dpi=DPI, facecolor="white")
+    figure = Figure(figsize=(_WIDTH_IN, height), dpi=style.DPI, facecolor="white")
     FigureCanvasAgg(figure)
     grid = figure.add_gridspec(
         2,
@@ -269,17 +247,17 @@ def _draw(timeline: Timeline, title: str, windows: Windows, outcomes: Mapping[in
         y=1 - 0.15 / height,
         ha="left",
         va="top",
-        fontsize=TITLE,
+        fontsize=style.TITLE,
         weight="bold",
     )
-    figure.text(_LEFT, 1 - 0.47 / height, "\n".join(text), va="top", fontsize=NORMAL, color="#444444")
+    figure.text(_LEFT, 1 - 0.47 / height, "\n".join(text), va="top", fontsize=style.NORMAL, color="#444444")
     figure.legend(
         handles=handles,
         loc="upper left",
         bbox_to_anchor=(_LEFT, 1 - (header_in - 0.52) / height),
         ncols=len(handles),
         frameon=False,
-        fontsize=NORMAL,
+        fontsize=style.NORMAL,
         borderaxespad=0.0,
         borderpad=0.0,
     )
@@ -306,17 +284,7 @@ def _headline(timeline: Timeline) -> list[str]:
     ]
     if latency["n"]:
         parts.append("latency p50 {p50:.0f}, p95 {p95:.0f}, p99 {p99:.0f} ms".format_map(latency))
-    at, within = (_medians(numbers["seams"][name]) for name in ("at_boundaries", "within_chunks"))
-    if at and within:
-        parts.append(f"median joint step {at} at chunk boundaries, {within} within chunks")
+    parts.append(f"{numbers['seams']['count']} seams, {numbers['behind_plan_s']:.2f} s behind the plan")
     if not any(joint.unit for joint in timeline.joints):
         parts.append("no contract: units and limits are unknown")
     return parts
-
-
-def _medians(steps: Mapping[str, Mapping[str, Any]]) -> str:
-    return ", ".join(
-        f"{numbers['median']:.4f}{'' if unit == UNKNOWN_UNIT else f' {unit}'}"
-        for unit, numbers in steps.items()
-        if numbers["n"]
-    )

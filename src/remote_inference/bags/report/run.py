@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,44 +17,25 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from remote_inference.bags.report.style import (
-    BLUE,
-    DPI,
-    GREEN,
-    GREY,
-    NORMAL,
-    ORANGE,
-    PALE,
-    SKY,
-    SMALL,
-    STATE_COLOURS,
-    TIME_LABEL,
-    TROUBLE,
-    UNKNOWN_STATE,
-    VERMILLION,
-    Handle,
-    Windows,
-    heading,
-    legend,
-    say,
-    shade,
-    style,
-)
+from remote_inference.bags.report import style
+from remote_inference.bags.report.smoothness import columns_by_unit, find_smoothness
+from remote_inference.bags.report.style import Handle, Windows
 from remote_inference.bags.timeline.robot_bag import FloatArray
 from remote_inference.bags.timeline.timeline import WITHOUT_ACTIONS, Timeline
 
-_LATENCY_IN, _AGE_IN, _GUARD_ROW_IN, _STATES_IN, _GAP_IN = 1.6, 1.1, 0.2, 0.6, 0.42
+_SEAMS_IN, _LATENCY_IN, _AGE_IN, _GUARD_ROW_IN, _STATES_IN, _GAP_IN = 0.9, 1.6, 1.1, 0.2, 0.6, 0.42
 _MOST_DRAWN = 6_000  # values of a panel: four to a pixel
 _CROWD = 60  # number of episodes that leaves no room for names
 _CHARACTER_IN = 0.068  # width of a character of the episodes' names
+_UNIT_COLOURS = (style.BLUE, style.ORANGE, style.GREEN, style.PURPLE)
 
 
-# The episodes of a run and their outcomes, as far as they are known.
-# A bag does not say whether an episode reached its goal: the caller may say so. A bag does say whether the
-# robot was without actions when the episode ended.
 @dataclass(frozen=True)
 class Episode:
-    """One attempt, from its first control tick to the next episode's or the end of the bag."""
+    """One attempt, from its first control tick to the next episode's or the end of the bag.
+
+    A bag says whether the robot was without actions at the end, but only the caller whether it succeeded.
+    """
 
     episode_id: int
     begin_s: float
@@ -82,50 +64,69 @@ def find_episodes(timeline: Timeline, outcomes: Mapping[int, bool] | None = None
 
 
 def run_height_in(timeline: Timeline) -> float:
-    return _LATENCY_IN + _AGE_IN + _guard_height_in(timeline) + _STATES_IN + 3 * _GAP_IN
+    return sum(_heights_in(timeline)) + 4 * _GAP_IN
 
 
-def _guard_height_in(timeline: Timeline) -> float:
-    return max(1, len(guard_events(timeline))) * _GUARD_ROW_IN + 0.1
+def _heights_in(timeline: Timeline) -> tuple[float, ...]:
+    guard_in = max(1, len(guard_events(timeline))) * _GUARD_ROW_IN + 0.1
+    return _SEAMS_IN, _LATENCY_IN, _AGE_IN, guard_in, _STATES_IN
 
 
 def draw_run(
-    figure: Figure,
-    place: SubplotSpec,
-    timeline: Timeline,
-    episodes: Sequence[Episode],
-    windows: Windows,
+    figure: Figure, place: SubplotSpec, timeline: Timeline, episodes: Sequence[Episode], windows: Windows
 ) -> None:
     excerpt_s = windows.excerpt_s
-    heights = (_LATENCY_IN, _AGE_IN, _guard_height_in(timeline), _STATES_IN)
+    heights = _heights_in(timeline)
     mean = sum(heights) / len(heights)
-    grid = GridSpecFromSubplotSpec(4, 1, place, height_ratios=heights, hspace=_GAP_IN / mean)
-    latency = figure.add_subplot(grid[0])
-    age, guard, states = (figure.add_subplot(grid[i], sharex=latency) for i in (1, 2, 3))
-    _draw_latency(latency, timeline, [Patch(color=PALE, label="shown above")] if excerpt_s else [])
+    grid = GridSpecFromSubplotSpec(5, 1, place, height_ratios=heights, hspace=_GAP_IN / mean)
+    seams = figure.add_subplot(grid[0])
+    latency, age, guard, states = (figure.add_subplot(grid[i], sharex=seams) for i in (1, 2, 3, 4))
+    _draw_seams(seams, timeline, [Patch(color=style.PALE, label="shown above")] if excerpt_s else [])
+    _draw_latency(latency, timeline)
     _draw_age(age, timeline)
     _draw_guard(guard, timeline, windows.run_s)
     _draw_states(states, timeline, episodes, windows.run_s)
-    latency.set_xlim(*windows.run_s)
-    for axes in (latency, age, guard):
+    seams.set_xlim(*windows.run_s)
+    for axes in (seams, latency, age, guard):
         axes.tick_params(labelbottom=False)
         if excerpt_s:
-            shade(axes, [(excerpt_s[0], excerpt_s[1] - excerpt_s[0])], PALE)
-    states.set_xlabel(TIME_LABEL, fontsize=NORMAL)
+            style.shade(axes, [(excerpt_s[0], excerpt_s[1] - excerpt_s[0])], style.PALE)
+    states.set_xlabel(style.TIME_LABEL, fontsize=style.NORMAL)
 
 
-def _draw_latency(axes: Axes, timeline: Timeline, handles: list[Handle]) -> None:
-    requests = timeline.requests
+def _draw_seams(axes: Axes, timeline: Timeline, handles: list[Handle]) -> None:
+    smoothness = find_smoothness(timeline.executed)
+    seams, inner = smoothness.seams, smoothness.inner("velocity")
+    t_s, by_unit = timeline.executed.t_s[seams], columns_by_unit(timeline.joints)
+    style.style(axes, "unit/s")
+    text = "Step in velocity at seams, of the joint that steps most; as a line: median within chunks"
+    style.heading(axes, text)
+    for (unit, columns), colour in zip(by_unit.items(), _UNIT_COLOURS, strict=False):
+        steps = smoothness.largest("velocity", seams, columns)
+        drawn = _highest(t_s, steps)
+        handles += axes.plot(t_s[drawn], steps[drawn], ".", color=colour, label=f"{unit}/s")
+        within = smoothness.largest("velocity", inner, columns)
+        if np.isfinite(within).any():
+            axes.axhline(float(np.nanmedian(within)), color=colour, linewidth=0.8)
+    axes.set_ylim(bottom=0)
+    if not len(seams):
+        axes.set_yticks([])
+        style.say(axes, "no chunk followed on another command")
+    style.legend(axes, handles)
+
+
+def _draw_latency(axes: Axes, timeline: Timeline) -> None:
+    requests, handles = timeline.requests, list[Handle]()
     t_s = requests.t_s[requests.answered]
     order = np.argsort(t_s)
     t_s = t_s[order]
     parts = (
-        ("inference", GREEN, requests.inference_ms[order]),
-        ("queue", ORANGE, requests.queue_wait_ms[order]),
-        ("network and nodes", SKY, requests.network_ms[order]),
+        ("inference", style.GREEN, requests.inference_ms[order]),
+        ("queue", style.ORANGE, requests.queue_wait_ms[order]),
+        ("network and nodes", style.SKY, requests.network_ms[order]),
     )
     text = "Request cycle latency"
-    style(axes, "ms")
+    style.style(axes, "ms")
     if len(t_s):
         whole = np.sum([values for _, _, values in parts], axis=0)
         drawn = _highest(t_s, whole)
@@ -140,22 +141,15 @@ def _draw_latency(axes: Axes, timeline: Timeline, handles: list[Handle]) -> None
             text += f" ({beyond} beyond the panel, up to {whole.max():.0f} ms)"
     else:
         axes.set_yticks([])
-        say(axes, "no request was answered" if len(requests.t_s) else "no request was recorded")
+        style.say(axes, "no request was answered" if len(requests.t_s) else "no request was recorded")
     lost = requests.t_s[~requests.answered]
     if len(lost):
-        axes.plot(
-            lost,
-            np.full(len(lost), 0.04),
-            "x",
-            color=VERMILLION,
-            markersize=6,
-            markeredgewidth=1.6,
-            transform=axes.get_xaxis_transform(),
-        )
-        label = "request without answer"
-        handles.append(Line2D([], [], color=VERMILLION, marker="x", linestyle="none", label=label))
-    heading(axes, text)
-    legend(axes, handles)
+        cross: dict[str, Any] = {"color": style.VERMILLION, "marker": "x", "linestyle": "none"}
+        low, width = np.full(len(lost), 0.04), axes.get_xaxis_transform()
+        axes.plot(lost, low, **cross, markersize=6, markeredgewidth=1.6, transform=width)
+        handles.append(Line2D([], [], **cross, label="request without answer"))
+    style.heading(axes, text)
+    style.legend(axes, handles)
 
 
 def _highest(t_s: FloatArray, values: FloatArray) -> NDArray[np.int64]:
@@ -182,16 +176,16 @@ def _bars(t_s: FloatArray, floor: FloatArray, values: FloatArray, colour: str) -
 
 def _draw_age(axes: Axes, timeline: Timeline) -> None:
     executed = timeline.executed
-    style(axes, "s")
-    heading(axes, "Age of the executed action's observation")
+    style.style(axes, "s")
+    style.heading(axes, "Age of the executed action's observation")
     if np.isfinite(executed.age_s).any():
         t_s, age_s = executed.t_s, executed.age_s
         shown = np.union1d(_highest(t_s, age_s), _highest(t_s, -age_s))
-        axes.plot(executed.t_s[shown], executed.age_s[shown], color=BLUE, linewidth=0.8)
+        axes.plot(t_s[shown], age_s[shown], color=style.BLUE, linewidth=0.8)
         axes.set_ylim(bottom=0)
     else:
         axes.set_yticks([])
-        say(axes, "no action of a chunk was executed")
+        style.say(axes, "no action of a chunk was executed")
 
 
 def guard_events(timeline: Timeline) -> dict[str, FloatArray]:
@@ -200,36 +194,39 @@ def guard_events(timeline: Timeline) -> dict[str, FloatArray]:
     The control ticks name their rules. A rule that refuses whole chunks shows only in the client's counts.
     """
     executed = timeline.executed
-    named = sorted({rule for rules in executed.interventions for rule in rules})
-    events = {
-        rule: executed.t_s[np.array([rule in rules for rules in executed.interventions])] for rule in named
-    }
+    all_rules = executed.interventions
+    named = sorted({rule for rules in all_rules for rule in rules})
+    events = {rule: executed.t_s[np.array([rule in rules for rules in all_rules])] for rule in named}
     return events | {rule: t_s for rule, t_s in timeline.states.guard_rises.items() if rule not in events}
 
 
 def _draw_guard(axes: Axes, timeline: Timeline, window_s: tuple[float, float]) -> None:
     begin, end = window_s
     events = guard_events(timeline)
-    heading(axes, "Guard interventions, by rule")
+    style.heading(axes, "Guard interventions, by rule")
     axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.tick_params(labelsize=SMALL, length=3)
+    axes.tick_params(labelsize=style.SMALL, length=3)
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(max(1, len(events)) - 0.5, -0.5)
     axes.set_yticks(range(len(events)), list(events))
     if not events:
-        say(axes, "none")
+        style.say(axes, "none")
     for row, t_s in enumerate(events.values()):
-        axes.plot(
-            t_s, np.full(len(t_s), row), "|", color=VERMILLION, markersize=9, markeredgewidth=1.2, zorder=3
-        )
+        look: dict[str, Any] = {
+            "color": style.VERMILLION,
+            "markersize": 9,
+            "markeredgewidth": 1.2,
+            "zorder": 3,
+        }
+        axes.plot(t_s, np.full(len(t_s), row), "|", **look)
         axes.annotate(
-            f"{int(((t_s >= begin) & (t_s <= end)).sum())}",
+            str(int(((t_s >= begin) & (t_s <= end)).sum())),
             (1.0, row),
             xycoords=axes.get_yaxis_transform(),
             xytext=(4, 0),
             textcoords="offset points",
             va="center",
-            fontsize=SMALL,
+            fontsize=style.SMALL,
         )
 
 
@@ -239,51 +236,48 @@ def _draw_states(
     states = timeline.states
     until = np.append(states.t_s[1:], timeline.duration_s)
     for t_s, end_s, state, paused in zip(states.t_s, until, states.state, states.paused, strict=False):
-        colour = STATE_COLOURS.get(state, UNKNOWN_STATE)
-        axes.broken_barh([(t_s, end_s - t_s)], (0, 1), facecolor=colour, linewidth=0)
+        span, colour = [(t_s, end_s - t_s)], style.STATE_COLOURS.get(state, style.UNKNOWN_STATE)
+        axes.broken_barh(span, (0, 1), facecolor=colour, linewidth=0)
         if paused:
-            axes.broken_barh(
-                [(t_s, end_s - t_s)], (0, 1), facecolor="none", edgecolor="white", hatch="////", linewidth=0
-            )
+            axes.broken_barh(span, (0, 1), facecolor="none", edgecolor="white", hatch="////", linewidth=0)
     handles: list[Handle] = [
-        Patch(color=STATE_COLOURS.get(name, UNKNOWN_STATE), label=name)
-        for name in dict.fromkeys((*STATE_COLOURS, *states.state))
+        Patch(color=style.STATE_COLOURS.get(name, style.UNKNOWN_STATE), label=name)
+        for name in dict.fromkeys((*style.STATE_COLOURS, *states.state))
         if name in states.state
     ]
     if states.paused.any():
-        handles.append(Patch(facecolor=GREY, edgecolor="white", hatch="////", label="paused"))
+        handles.append(Patch(facecolor=style.GREY, edgecolor="white", hatch="////", label="paused"))
     _draw_episodes(axes, episodes, window_s)
     axes.set_ylim(0, 1.6)  # the band, and the episodes' names above it
     axes.set_yticks([])
     axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.tick_params(labelsize=SMALL, length=3)
-    heading(axes, "Client state and episodes")
-    legend(axes, handles)
+    axes.tick_params(labelsize=style.SMALL, length=3)
+    style.heading(axes, "Client state and episodes")
+    style.legend(axes, handles)
 
 
 def _draw_episodes(axes: Axes, episodes: Sequence[Episode], window_s: tuple[float, float]) -> None:
     """Mark the episodes and name those that have room; an episode in trouble is named first."""
     begin, end = window_s
-    width_in = axes.get_window_extent().width / DPI
+    width_in = axes.get_window_extent().width / style.DPI
     character_s = (end - begin) * _CHARACTER_IN / width_in
     shown = [e for e in episodes if e.end_s > begin and e.begin_s < end]
     taken: list[tuple[float, float]] = []
     for episode in sorted(shown, key=lambda e: not e.trouble):
         t_s = max(episode.begin_s, begin)
         if episode.trouble:
-            axes.broken_barh([(t_s, episode.end_s - t_s)], (1.02, 0.58), facecolor=TROUBLE, linewidth=0)
+            axes.broken_barh([(t_s, episode.end_s - t_s)], (1.02, 0.58), facecolor=style.TROUBLE, linewidth=0)
         crowded = len(shown) > _CROWD
-        axes.vlines(
-            episode.begin_s, 0, 1.0 if crowded else 1.6, color="black", linewidth=0.4 if crowded else 1.0
-        )
+        height, width = (1.0, 0.4) if crowded else (1.6, 1.0)
+        axes.vlines(episode.begin_s, 0, height, color="black", linewidth=width)
         for name in _names(episode):
             until_s = t_s + (len(name) + 2) * character_s
             last = crowded and name == str(episode.episode_id)  # a bare number may reach over its neighbours
-            if until_s <= (end if last else min(episode.end_s, end)) and all(
-                until_s <= a or t_s >= b for a, b in taken
-            ):
-                colour, weight = (VERMILLION, "bold") if episode.trouble else ("black", "normal")
-                axes.text(t_s, 1.3, f" {name}", va="center", fontsize=SMALL, color=colour, weight=weight)
+            is_free = all(until_s <= a or t_s >= b for a, b in taken)
+            if is_free and until_s <= (end if last else min(episode.end_s, end)):
+                colour, weight = (style.VERMILLION, "bold") if episode.trouble else ("black", "normal")
+                look: dict[str, Any] = {"fontsize": style.SMALL, "color": colour, "weight": weight}
+                axes.text(t_s, 1.3, f" {name}", va="center", **look)
                 taken.append((t_s, until_s))
                 break
 

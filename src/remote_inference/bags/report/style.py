@@ -19,6 +19,7 @@ from remote_inference.bags.atomic_file import atomic_write
 # Okabe and Ito's palette, which colour-blind readers can distinguish.
 BLUE, ORANGE, GREEN, SKY, VERMILLION = "#0072B2", "#E69F00", "#009E73", "#56B4E9", "#D55E00"
 PURPLE = "#AA4499"  # not in that palette, as dark as the commands' blue
+COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY)  # of one policy after the other
 GREY, LIGHT, PALE, TROUBLE = "#8A8A8A", "#E4E4E4", "#F1F1F1", "#FADBD0"
 STATE_COLOURS = {
     "CONNECTING": SKY,

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from remote_inference.bags.report.smoothness import ORDERS, Smoothness, columns_by_unit, find_smoothness
 from remote_inference.bags.timeline.messages import name_of
 from remote_inference.bags.timeline.robot_bag import FloatArray
-from remote_inference.bags.timeline.timeline import Executed, States, Timeline, intervals
+from remote_inference.bags.timeline.timeline import States, Timeline, intervals
 from remote_inference.robot.command import CommandSource
 
-UNKNOWN_UNIT = "unknown"
+LARGEST = 3  # seams of a unit that are listed
 WIDTH = 80  # columns of the sentences
 _LEADING = (CommandSource.CHUNK, CommandSource.HOMING, CommandSource.HUMAN)  # what moves a robot on
 # What a control tick without a chunk commands, in the words of a sentence.
@@ -36,9 +37,10 @@ def summarise(timeline: Timeline) -> dict[str, Any]:
     """Return the run in numbers, ready for JSON; None stands for a statistic without samples.
 
     `seams` compares the largest joint steps between commands at chunk boundaries with those within chunks, by
-    unit, "unknown" without a contract. A hold in between is part of the seam; a change of episode is not a
-    seam. `longest_hold` is the longest time within an episode without motion commands while it was not
-    paused. `shadow` compares would-be commands of shadow mode with the newest measurement of each joint.
+    unit, "unknown" without a contract, and lists the largest ones; it and `jerk` are as `smoothness` defines
+    them. `behind_plan_s` is the time in which the guard commanded something else than the policy's action.
+    `longest_hold` is the longest time within an episode without motion commands while it was not paused.
+    `shadow` compares would-be commands of shadow mode with the newest measurement of each joint.
     """
     executed, states = timeline.executed, timeline.states
     until = _ends_of_states(timeline)
@@ -48,17 +50,16 @@ def summarise(timeline: Timeline) -> dict[str, Any]:
     sources = Counter(int(s) for s in executed.source)
     chunked = np.flatnonzero(executed.source == CommandSource.CHUNK)
     known = {*CommandSource, *sources}  # fallbacks' own ones, and those of a later release, when they occur
-    columns: dict[str, list[int]] = {}
-    for column, joint in enumerate(timeline.joints):
-        columns.setdefault(joint.unit or UNKNOWN_UNIT, []).append(column)
-    steps = {unit: _steps(executed, of_unit) for unit, of_unit in columns.items()}
+    smoothness = find_smoothness(executed)
+    altered = np.array([bool(rules) for rules in executed.interventions], bool)
+    altered &= executed.source == CommandSource.CHUNK
     return {
         "duration_s": timeline.duration_s,
         "requests": len(timeline.requests.t_s),
         "requests_unanswered": int((~timeline.requests.answered).sum()),
         "latency_ms": _statistics(timeline.requests.latency_ms, p50=50, p95=95, p99=99),
         "actions": {name_of(CommandSource, source).lower(): sources[source] for source in sorted(known)},
-        "age_s": _statistics(executed.age_s[np.isfinite(executed.age_s)], median=50, p95=95, max=100),
+        "age_s": _statistics(executed.age_s, median=50, p95=95, max=100),
         "states": [{"state": name, "seconds": seconds} for name, seconds in state_s.items()],
         "paused_s": float((until - states.t_s)[states.paused].sum()),
         "pauses": _find_pauses(states, until),
@@ -76,10 +77,9 @@ def summarise(timeline: Timeline) -> dict[str, Any]:
             "executed": len({executed.request[tick] for tick in chunked}),
             **{name: states.counters[f"chunks_{name}"] for name in ("merged", "dropped", "rejected")},
         },
-        "seams": {
-            "at_boundaries": {unit: _statistics(s, median=50, max=100) for unit, (s, _) in steps.items()},
-            "within_chunks": {unit: _statistics(s, median=50, max=100) for unit, (_, s) in steps.items()},
-        },
+        "seams": _seams(timeline, smoothness),
+        "jerk": _jerk(timeline, smoothness),
+        "behind_plan_s": sum((s for _, s in intervals(executed.t_s, altered, timeline.duration_s)), 0.0),
     }
 
 
@@ -93,9 +93,8 @@ def _find_pauses(states: States, until: FloatArray) -> list[dict[str, Any]]:
     """Return the pauses in order, each for one cause. until [s]: as of `_ends_of_states`."""
     pauses: list[dict[str, Any]] = []
     end_s = None
-    for begin_s, ends_s, paused, cause in zip(
-        states.t_s.tolist(), until.tolist(), states.paused.tolist(), states.pause_cause, strict=True
-    ):
+    rows = (states.t_s.tolist(), until.tolist(), states.paused.tolist(), states.pause_cause)
+    for begin_s, ends_s, paused, cause in zip(*rows, strict=True):
         if not paused:
             continue
         if pauses and begin_s == end_s and pauses[-1]["cause"] == cause:
@@ -134,6 +133,7 @@ def _longest_hold(timeline: Timeline) -> dict[str, Any] | None:
 
 
 def _statistics(values: FloatArray, **percentiles: float) -> dict[str, Any]:
+    values = values[np.isfinite(values)]
     if not len(values):
         return {**dict.fromkeys(percentiles), "n": 0}
     return {**{name: float(np.percentile(values, p)) for name, p in percentiles.items()}, "n": len(values)}
@@ -153,23 +153,49 @@ def _shadow(timeline: Timeline) -> dict[str, Any]:
     return {"ticks": len(rows), "distance": distances}
 
 
-def _steps(executed: Executed, columns: list[int]) -> tuple[FloatArray, FloatArray]:
-    """Return the largest steps of some joints between commands: at chunk boundaries, and within."""
-    rows = np.flatnonzero(executed.commanded)
-    if len(rows) < 2:
-        return np.empty(0), np.empty(0)
-    step = np.abs(np.diff(executed.action[rows][:, columns], axis=0)).max(axis=1)
-    previous, row = rows[:-1], rows[1:]
-    chunk = executed.source == CommandSource.CHUNK
-    counted = chunk[row] & (executed.episode_id[row] == executed.episode_id[previous])
-    other = np.array([executed.request[a] != executed.request[b] for a, b in zip(previous, row, strict=True)])
-    begins = other | ~chunk[previous]
-    adjacent = executed.tick[row] == executed.tick[previous] + 1  # otherwise messages are missing in the bag
-    return step[counted & begins], step[counted & ~begins & adjacent]
+def _seams(timeline: Timeline, smoothness: Smoothness) -> dict[str, Any]:
+    """Return the steps in position, by name those in velocity and acceleration, and the largest seams."""
+    columns = columns_by_unit(timeline.joints)
+    found: dict[str, Any] = {"count": len(smoothness.seams)}
+    for order in ORDERS:
+        rows = {"at_boundaries": smoothness.seams, "within_chunks": smoothness.inner(order)}
+        steps = {
+            place: {
+                unit: _statistics(smoothness.largest(order, of_place, own), median=50, max=100)
+                for unit, own in columns.items()
+            }
+            for place, of_place in rows.items()
+        }
+        found |= steps if order == "position" else {order: steps}
+    found["largest"] = [
+        {
+            "t_s": float(timeline.executed.t_s[row]),
+            "tick": int(timeline.executed.tick[row]),
+            "joint": timeline.joints[column].name,
+            "unit": unit,
+            "steps": {order: float(steps[row, column]) for order, steps in smoothness.steps.items()},
+            "within_chunk": {order: smoothness.median_within(order, row, column) for order in ORDERS},
+        }
+        for unit, own in columns.items()
+        for row, column in smoothness.largest_seams(own, LARGEST)
+    ]
+    return found
+
+
+def _jerk(timeline: Timeline, smoothness: Smoothness) -> dict[str, Any]:
+    """Return the jerk by joint; of one that was not commanded, none."""
+    found = {}
+    for unit, columns in columns_by_unit(timeline.joints).items():
+        for column in columns:
+            jerk = smoothness.jerk[np.isfinite(smoothness.jerk[:, column]), column]
+            if len(jerk):
+                numbers = {"rms": float(np.sqrt(np.mean(jerk**2))), **_statistics(jerk, p99=99)}
+                found[timeline.joints[column].name] = {"unit": f"{unit}/s3", **numbers}
+    return found
 
 
 def describe(namespace: str, numbers: Mapping[str, Any]) -> list[str]:
-    """Return what `summarise` found as sentences, in lines of at most 80 columns."""
+    """Return what `summarise` found as sentences and a table of seams, in lines of at most 80 columns."""
     return [
         line
         for sentence in (
@@ -178,6 +204,7 @@ def describe(namespace: str, numbers: Mapping[str, Any]) -> list[str]:
             *_describe_interventions(numbers),
             *_describe_hold(numbers),
             *_describe_states(numbers),
+            *_describe_smoothness(numbers),
         )
         for line in textwrap.wrap(sentence, WIDTH, subsequent_indent="  ")
     ]
@@ -214,9 +241,8 @@ def _describe_latency(numbers: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _describe_interventions(numbers: Mapping[str, Any]) -> Iterator[str]:
-    rules = ", ".join(
-        f"{rule} in {_count(count, 'tick')}" for rule, count in sorted(numbers["interventions"].items())
-    )
+    interventions = sorted(numbers["interventions"].items())
+    rules = ", ".join(f"{rule} in {_count(count, 'tick')}" for rule, count in interventions)
     yield f"The guard intervened: {rules}." if rules else "The guard did not intervene."
     beyond = ", ".join(
         f"{joint} by up to {one['largest']:.2g} {one['unit']} in {_count(one['ticks'], 'tick')}"
@@ -247,15 +273,35 @@ def _describe_states(numbers: Mapping[str, Any]) -> Iterator[str]:
         yield f"The command watchdog stopped the controllers at {stop['t_s']:.1f} s: {stop['cause']}."
     for pause in numbers["pauses"]:
         if pause["cause"]:
-            yield (
-                f"It was paused for {pause['seconds']:.1f} s from {pause['begin_s']:.1f} s on: "
-                f"{pause['cause']}."
-            )
+            span = f"{pause['seconds']:.1f} s from {pause['begin_s']:.1f} s on"
+            yield f"It was paused for {span}: {pause['cause']}."
     for jump in numbers["clock_jumps"]:
-        yield (
-            f"The recorder's clock was set by {jump['jump_s']:+.3f} s at {jump['t_s']:.1f} s; "
-            "times here go on steadily."
-        )
+        change = f"by {jump['jump_s']:+.3f} s at {jump['t_s']:.1f} s"
+        yield f"The recorder's clock was set {change}; times here go on steadily."
+
+
+def _describe_smoothness(numbers: Mapping[str, Any]) -> Iterator[str]:
+    if numbers["chunks"]["executed"]:
+        seams, behind_s = _count(numbers["seams"]["count"], "seam"), numbers["behind_plan_s"]
+        yield f"{seams} between chunks; the command was behind the plan for {behind_s:.2f} s in all."
+    jerk = ", ".join(
+        f"{joint} {_short(one['rms'])} and {_short(one['p99'])} {one['unit']}"
+        for joint, one in numbers["jerk"].items()
+    )
+    if jerk:
+        yield f"Jerk, RMS and p99: {jerk}."
+    if largest := numbers["seams"]["largest"]:
+        yield "The largest steps at seams, in brackets the medians within the same chunk:"
+        yield f"    at s    tick  {''.join(f'{order:<15}' for order in ORDERS)}joint"
+    for seam in largest:
+        pairs = zip(seam["steps"].values(), seam["within_chunk"].values(), strict=True)
+        cells = "".join(f"{f'{_short(step)} ({_short(within)})':<15}" for step, within in pairs)
+        yield f"{seam['t_s']:8.2f}{seam['tick']:8}  {cells}{seam['joint']} {seam['unit']}"
+
+
+def _short(value: float | None) -> str:
+    """Return a number of two digits, or more in front of the point."""
+    return "-" if value is None else f"{value:.2g}" if value < 99.5 else f"{value:.0f}"
 
 
 def _count(number: int, what: str) -> str:

@@ -27,6 +27,7 @@ from remote_inference.bags.storage.bag_metadata import (
     METADATA_NAME,
     BagMetadata,
     compare_names,
+    describe_unfinished,
     find_files,
     read_metadata,
 )
@@ -37,6 +38,7 @@ from remote_inference.bags.storage.bag_records import (
     ZSTD_MAGIC,
     BagError,
     BagTopic,
+    advise_repair,
 )
 from remote_inference.bags.storage.message_decoder import MessageDecoder
 
@@ -76,7 +78,9 @@ class BagReader(AbstractContextManager["BagReader"]):
         """Open it. Raises BagError when there is no bag at `path`, or it was not finished."""
         self.path = path
         metadata = read_metadata(path)
-        _require_finished(path, metadata)
+        if not metadata.exists:
+            is_bag = any(path.glob("*.mcap"))
+            raise BagError(f"{path}: {describe_unfinished(path) if is_bag else 'no bag there'}")
         self.remarks = [f"{metadata.problem}: read from the files themselves"] if metadata.problem else []
         self._files: list[BagFile] = []
         try:
@@ -94,8 +98,11 @@ class BagReader(AbstractContextManager["BagReader"]):
             }
             self._expected = self._count_expected(metadata)
             # Text of the recorded robot's contract, empty without one.
-            self.contract = _contract(metadata.custom_data) or next(
-                (values.get("contract", "") for name, values in self.records() if name == RUN), ""
+            said = metadata.custom_data
+            self.contract = (
+                said.get(CONTRACT_KEY)
+                or unquote(said.get(QUOTED_CONTRACT_KEY, ""))
+                or next((values.get("contract", "") for name, values in self.records() if name == RUN), "")
             )
             self._require_this_release()
         except BaseException:
@@ -130,10 +137,8 @@ class BagReader(AbstractContextManager["BagReader"]):
             overlap_s = (before.end_ns - after.start_ns) * 1e-9
             is_copy = before.start_ns == after.start_ns < before.end_ns == after.end_ns
             if overlap_s > MAX_OVERLAP_S or is_copy:
-                raise BagError(
-                    f"{self.path}: {before.path.name} and {after.path.name} overlap by {overlap_s:.1f} s, "
-                    "expected files that follow one another"
-                )
+                found = f"{before.path.name} and {after.path.name} overlap by {overlap_s:.1f} s"
+                raise BagError(f"{self.path}: {found}, expected files that follow one another")
 
     def _find_topics(self, metadata: BagMetadata) -> Mapping[str, list[Definition]]:
         """Set the topics; return the definitions by topic."""
@@ -219,8 +224,7 @@ class BagReader(AbstractContextManager["BagReader"]):
             if found < expected or (self._is_counted and found > expected):
                 problem = f"{topic}: read {found} messages, expected {expected}"
         if problem:
-            advice = f"`remote-inference verify {self.path} --repair NEW_FOLDER` recovers what is whole"
-            raise IncompleteBagError(f"{self.path}: {problem}; {advice}")
+            raise IncompleteBagError(f"{self.path}: {problem}; {advise_repair(self.path)}")
 
     def messages(
         self,
@@ -285,17 +289,6 @@ def _same_type(file: BagFile, topics: Mapping[str, BagTopic]) -> list[str]:
     ]
 
 
-def _require_finished(path: Path, metadata: BagMetadata) -> None:
-    if metadata.exists:
-        return
-    if not any(path.glob("*.mcap")):
-        raise BagError(f"{path}: no bag there")
-    advice = f"remote-inference verify {path} --repair NEW_FOLDER"
-    raise BagError(
-        f"{path}: no {METADATA_NAME}: it is still recorded, or its recorder was killed; `{advice}` mends it"
-    )
-
-
 @contextmanager
 def _reading(path: Path, place: str = "") -> Iterator[None]:
     """Turn what rosbags raises for a damaged bag, which may be anything, into BagError."""
@@ -307,11 +300,6 @@ def _reading(path: Path, place: str = "") -> Iterator[None]:
         raise BagError(f"{path}: {place}{error}") from error
     except Exception as error:
         raise BagError(f"{path}: {place}the bag is damaged ({type(error).__name__})") from error
-
-
-def _contract(custom_data: Mapping[str, Any]) -> str:
-    quoted = str(custom_data.get(QUOTED_CONTRACT_KEY, ""))
-    return str(custom_data.get(CONTRACT_KEY, "")) or unquote(quoted)
 
 
 @lru_cache(maxsize=16)  # making it is most of opening a bag, and the next bag has the same types

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
+from operator import itemgetter
 from pathlib import Path
 from struct import Struct
 from typing import Any
@@ -236,7 +237,7 @@ class McapBagFile(BagFile):
                         found.append((stamp_ns, wanted[number], bytes(content[MESSAGE.size :])))
         except Exception as error:  # the library raises many kinds for damaged bytes
             raise ValueError(self._describe(part.record, error)) from error
-        yield from sorted(found, key=_time_of)
+        yield from sorted(found, key=itemgetter(0))
 
     def records(self) -> Iterator[tuple[str, dict[str, str]]]:
         return iter(self._metadata)
@@ -275,7 +276,3 @@ class SqliteBagFile(BagFile):
 
 
 FILE_TYPES: Mapping[str, Callable[[Path], BagFile]] = {"mcap": McapBagFile, "sqlite3": SqliteBagFile}
-
-
-def _time_of(message: RawMessage) -> int:
-    return message[0]

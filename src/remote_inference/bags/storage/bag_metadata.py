@@ -21,6 +21,7 @@ from remote_inference.bags.storage.bag_records import (
     BagTopic,
     UnsupportedBagError,
     absolute_name,
+    advise_repair,
     read_qos,
 )
 from remote_inference.bags.storage.mcap_records import file_number
@@ -230,6 +231,12 @@ def compare_names(metadata: BagMetadata, files: Sequence[Path]) -> list[str]:
     elif not found and named != present:
         found.append(f"{METADATA_NAME} names the files in another order than that of their numbers")
     return found
+
+
+def describe_unfinished(path: Path) -> str:
+    """Return in words that a bag has no metadata.yaml, why, and what helps."""
+    why = "the bag is still recorded, or its recorder was killed"
+    return f"no {METADATA_NAME}: {why}; {advise_repair(path)}"
 
 
 def find_scanned(path: Path, metadata: BagMetadata) -> list[Path]:

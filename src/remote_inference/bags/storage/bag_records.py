@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -168,26 +169,28 @@ def absolute_name(topic: str) -> str:
     return topic if topic.startswith("/") else f"/{topic}"
 
 
-@lru_cache(maxsize=1024)  # most channels have one of a few, and its YAML takes milliseconds
-def _read_qos_text(text: str) -> tuple[Qos, ...]:
-    from rosbags.rosbag2.metadata import parse_qos  # noqa: PLC0415  as below
-
-    return tuple(parse_qos(text))
+def advise_repair(bag: Path) -> str:
+    """Return what brings back the messages of a bag that is damaged or was never finished."""
+    return f"`remote-inference verify {bag} --repair NEW_FOLDER` recovers what is whole"
 
 
 def read_qos(recorded: Any) -> tuple[Qos, ...]:
     """Return the QoS that a channel or metadata.yaml has; none when it makes no sense: readers go on."""
+    return _parse_qos(recorded if isinstance(recorded, str) else json.dumps(recorded, default=str))
+
+
+@lru_cache(maxsize=1024)  # most channels have one of a few, and its YAML takes milliseconds
+def _parse_qos(text: str) -> tuple[Qos, ...]:
     from rosbags.rosbag2 import ReaderError  # noqa: PLC0415  slow to import, and a recorder needs it not
     from rosbags.rosbag2.metadata import parse_qos  # noqa: PLC0415
 
     try:
-        return _read_qos_text(recorded) if isinstance(recorded, str) else tuple(parse_qos(recorded))
+        return tuple(parse_qos(text))
     except (ReaderError, TypeError, KeyError, ValueError, AttributeError):
         return ()
 
 
 def _plain(value: Any) -> Any:
-    """Return a field of a QoS as YAML can hold it."""
     if isinstance(value, QosTime):
         return value._asdict()
     return value.name.lower() if isinstance(value, Enum) else value
@@ -210,9 +213,8 @@ class Link:
         try:
             link = cls(bytes.fromhex(values["digest"]), int(values["messages"]), int(values["total"]))
         except (KeyError, ValueError) as error:
-            raise BagError(
-                f"record {LINK}: found {dict(values)}, expected digest, messages, total"
-            ) from error
+            expected = "digest, messages, total"
+            raise BagError(f"record {LINK}: found {dict(values)}, expected {expected}") from error
         if len(link.digest) != 32:
             raise BagError(f"record {LINK}: found a digest of {len(link.digest)} bytes, expected 32")
         return link

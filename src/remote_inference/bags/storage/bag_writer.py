@@ -109,11 +109,13 @@ class BagWriter(AbstractContextManager["BagWriter"]):
         self._total = 0  # messages in finished splits
         self._split: SplitFile | None = None
         self._is_split_due = False
-        self._kept: dict[tuple[str, str], dict[str, str]] = {}  # records that every split repeats
+        run = {"package_version": __version__, **(facts or {})}
+        if contract:
+            run |= {"contract": contract, "contract_digest": hashlib.sha256(contract.encode()).hexdigest()}
+        self._kept = {(records.RUN, ""): run}  # records that every split repeats
         self._is_open = False
         try:
             path.mkdir(parents=True)
-            self._kept[records.RUN, ""] = _run_facts(contract, facts or {})
             self._begin_split()
         except FileExistsError as error:
             raise BagError(f"{path}: exists already, a bag is never overwritten") from error
@@ -267,10 +269,3 @@ class BagWriter(AbstractContextManager["BagWriter"]):
         self.dropped.append(facts.name)
         self.add_record(records.DROPPED, {"files": json.dumps(self.dropped)}, kept_for="")
         return size
-
-
-def _run_facts(contract: str, facts: Mapping[str, str]) -> dict[str, str]:
-    values = {"package_version": __version__, **facts}
-    if contract:
-        values |= {"contract": contract, "contract_digest": hashlib.sha256(contract.encode()).hexdigest()}
-    return values

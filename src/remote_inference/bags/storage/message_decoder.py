@@ -29,7 +29,8 @@ def message_definition(msgtype: str) -> str:
         if name in texts:
             continue
         texts[name] = text = _installed_text(name)
-        waiting += _nested_types(text, name)
+        fields = [_element(field) for _, field in get_types_from_msg(text, name)[name][1]]
+        waiting += [value for kind, value in fields if kind == Nodetype.NAME]
     first, *others = texts.items()
     return first[1] + "".join(f"\n{SEPARATOR}MSG: {n.replace('/msg/', '/')}\n{t}" for n, t in others)
 
@@ -42,12 +43,6 @@ def _installed_text(msgtype: str) -> str:
         return share_path("msg", f"{name}.msg", package=package).read_text(encoding="utf-8")
     except (OSError, LookupError, ImportError) as error:
         raise BagError(f"message type {msgtype!r}: no definition is installed ({error})") from error
-
-
-def _nested_types(text: str, msgtype: str) -> list[str]:
-    _, fields = get_types_from_msg(text, msgtype)[msgtype]
-    elements = [_element(field) for _, field in fields]
-    return [value for kind, value in elements if kind == Nodetype.NAME]
 
 
 def _element(field: Any) -> Any:

@@ -37,11 +37,9 @@ def draw_film_strip(
     inside = [f for f in timeline.frames if begin <= f.t_s <= end]
     first_row = [f for f in inside if f.camera == 0]
     if not first_row:
-        cameras = sorted({f.camera for f in timeline.frames})
-        raise FramesError(
-            f"{timeline.namespace}: camera 0 has no JPEG image from {begin:.2f} to {end:.2f} s; "
-            f"cameras with images in the bag: {', '.join(map(str, cameras)) or 'none'}"
-        )
+        seen = ", ".join(map(str, sorted({f.camera for f in timeline.frames}))) or "none"
+        found = f"{timeline.namespace}: camera 0 has no JPEG image from {begin:.2f} to {end:.2f} s"
+        raise FramesError(f"{found}; cameras with images in the bag: {seen}")
     episode = first_row[0].episode_id
     shown = [f for f in inside if f.episode_id == episode]
     cameras = sorted({f.camera for f in shown})[:2]

@@ -88,10 +88,8 @@ class RobotBag:
             topic = in_namespace(self.namespace, source.topic)
             recorded = self.bag.topics.get(topic)
             if recorded is not None and recorded.msgtype != source.type:
-                raise BagError(
-                    f"{self.bag.path}: {topic}: found {recorded.msgtype}, expected {source.type}, as the "
-                    "contract says"
-                )
+                expected = f"{source.type}, as the contract says"
+                raise BagError(f"{self.bag.path}: {topic}: found {recorded.msgtype}, expected {expected}")
             found |= {topic: None} if recorded else {}
         return list(found)
 
@@ -129,10 +127,8 @@ def _find_namespace(bag: BagReader, wanted: str | None) -> str:
         return present[0]
     ns = "/" + wanted.strip("/") if wanted.strip("/") else ""
     if ns not in present:
-        raise BagError(
-            f"{bag.path}: topic {ns}{EXECUTED_SUFFIX} is not in the bag: no robot {ns or '/'} in the bag, "
-            f"which holds {listed}"
-        )
+        missing = f"topic {ns}{EXECUTED_SUFFIX} is not in the bag"
+        raise BagError(f"{bag.path}: {missing}: no robot {ns or '/'} in the bag, which holds {listed}")
     return ns
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from array import array
 from collections import OrderedDict, defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ from remote_inference.bags.timeline.robot_bag import FloatArray, Joint
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.policy import Float32Array
 from remote_inference.robot.command import CommandSource
-from remote_inference.robot.safety.guard import JOINT_LIMIT, ROUNDING
+from remote_inference.robot.safety.guard import JOINT_LIMIT
+from remote_inference.robot.safety.motion_bounds import ROUNDING
 from remote_inference.robot.safety.state_machine import State
 
 IntArray = NDArray[np.int64]
@@ -56,11 +58,12 @@ class Executed:
         """[n] whether the tick published an action, or would have in shadow mode."""
         return np.asarray(~np.isnan(self.action).all(axis=1), bool)
 
-    def boundaries_s(self) -> FloatArray:
-        """[k] times at which the first action of a chunk was executed, in order."""
-        chunked = np.flatnonzero(self.source == CommandSource.CHUNK)
-        begins = [j == 0 or self.request[i] != self.request[chunked[j - 1]] for j, i in enumerate(chunked)]
-        return np.asarray(self.t_s[chunked[np.array(begins, bool)]], np.float64)
+    @property
+    def begins_chunk(self) -> NDArray[np.bool_]:
+        """[n] whether the tick executed the first action of a chunk."""
+        begins, rows = np.zeros(len(self.t_s), bool), np.flatnonzero(self.source == CommandSource.CHUNK)
+        begins[rows] = [a != b for a, b in pairwise([None, *(self.request[row] for row in rows)])]
+        return begins
 
 
 @dataclass(frozen=True)
@@ -186,8 +189,9 @@ class ClampColumns:
                 self._rows.popitem(last=False)
 
     def append_executed(self, _: float, message: Any) -> None:
-        """Append the next ExecutedAction. Between two actions no recording holds what the guard was given."""
-        if self._contract is None or message.source != CommandSource.CHUNK or message.row_fraction:
+        """Append the next ExecutedAction. Of means and between actions no recording has the guard's input."""
+        is_row = message.source == CommandSource.CHUNK and not message.row_fraction
+        if self._contract is None or not is_row or len(message.earlier_seq_ids):
             return
         rows, step = self._rows.get(request_key(message)), int(message.step_index)
         is_known = rows is not None and step < len(rows) and len(message.action) == len(self._names)
@@ -251,10 +255,8 @@ class ExecutedColumns:
         self._are_names_seen = True
         found = tuple(message.joint_names)
         if self._expected and found != self._expected:
-            raise BagError(
-                f"{self._path}: the executed actions are not the contract's: found {', '.join(found)}, "
-                f"expected {', '.join(self._expected)}"
-            )
+            what = f"{self._path}: the executed actions are not the contract's"
+            raise BagError(f"{what}: found {', '.join(found)}, expected {', '.join(self._expected)}")
         self.names = found
 
     def finish(self) -> Executed:

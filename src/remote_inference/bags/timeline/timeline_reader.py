@@ -83,10 +83,8 @@ def _read_action(message: Any, expected: tuple[str, ...], path: Path) -> Float32
     with np.errstate(over="ignore"):  # beyond float32 is not finite, and refused
         names, action = tuple(message.joint_names), np.asarray(message.action, np.float32)
     if names != expected or len(action) != len(names):
-        raise BagError(
-            f"{path}: the executed actions are not the contract's: found {', '.join(names)}, "
-            f"expected {', '.join(expected)}"
-        )
+        found = f"{path}: the executed actions are not the contract's: found {', '.join(names)}"
+        raise BagError(f"{found}, expected {', '.join(expected)}")
     if not np.isfinite(action).all():
         raise BagError(f"{path}: tick {message.tick}: found {action.tolist()}, expected finite")
     return action
@@ -152,7 +150,6 @@ def load_timeline(
 
 
 def _read_timeline(robot: RobotBag, *, with_frames: bool, on_progress: OnProgress) -> Timeline:
-    """Hand each message to the columns of its topic."""
     bag, contract = robot.bag, robot.contract
     executed = ExecutedColumns(bag.path, contract.actions.names if contract else ())
     states, requests = StateColumns(), RequestColumns()

@@ -28,7 +28,7 @@ from remote_inference.base.exchange import in_namespace
 from remote_inference.base.nodes.executors import add_node, make_executor
 from remote_inference.base.nodes.graph import UNKNOWN_NODE, full_name
 from remote_inference.base.nodes.runtime import end_client
-from remote_inference.base.stop_signals import common_signals
+from remote_inference.base.stop_signals import common_signals, handle
 
 ROBOT_NODE = "remote_inference"  # in the robot's namespace
 STATUS_TYPE = "remote_inference/msg/ServerStatus"
@@ -49,8 +49,7 @@ def deferred_signals() -> Iterator[None]:
         return
     arrived: list[int] = []
     handlers = {number: signal.getsignal(number) for number in common_signals()}
-    for number in handlers:
-        signal.signal(number, lambda number, _frame: arrived.append(number))
+    handle(handlers, lambda number, _frame: arrived.append(number))
     try:
         yield
     finally:
@@ -173,9 +172,8 @@ class OperatorClient:
 
     def _refuse_choice(self, kind: str, find: Callable[[], list[str]], name: str | None) -> None:
         if name is None and len(known := sorted(set(find()))) > 1:
-            raise OperatorError(
-                f"found {kind}s {', '.join(known)}, expected the name of one of them as {kind.upper()}"
-            )
+            expected = f"the name of one of them as {kind.upper()}"
+            raise OperatorError(f"found {kind}s {', '.join(known)}, expected {expected}")
 
     def _find_one(self, kind: str, find: Callable[[], list[str]], name: str | None, timeout_s: float) -> str:
         begun_s = time.monotonic()
@@ -279,11 +277,7 @@ class OperatorClient:
         return self.ask(client, request, timeout_s)
 
     def ask(
-        self,
-        client: Client,
-        request: Any,
-        timeout_s: float,
-        watch: Callable[[], None] = lambda: None,
+        self, client: Client, request: Any, timeout_s: float, watch: Callable[[], None] = lambda: None
     ) -> Any:
         """Send one request and return the response. `watch` is called meanwhile and may raise.
 

@@ -47,9 +47,8 @@ class SessionLostError(OperatorError):
 
 def read_status(client: OperatorClient, server: str, timeout_s: float) -> StatusReply:
     """Return a server's status before an offer. Raises OperatorError or SessionRefusedError."""
-    status = status_from_response(
-        client.call(GetStatus, f"{server}/get_status", GetStatus.Request(), timeout_s)
-    )
+    response = client.call(GetStatus, f"{server}/get_status", GetStatus.Request(), timeout_s)
+    status = status_from_response(response)
     if not status.accepting:
         raise SessionRefusedError(f"server {server} accepts no sessions", is_passing=True)
     return status
@@ -103,10 +102,7 @@ class ServerSession:
         self._client.node.destroy_publisher(self._publisher)
 
     def ask(
-        self,
-        message: Observation,
-        timeout_s: float | None = None,
-        watch: Callable[[], None] = lambda: None,
+        self, message: Observation, timeout_s: float | None = None, watch: Callable[[], None] = lambda: None
     ) -> Chunk:
         """Return the answer to a request, which gets the session's identity and the next number.
 
@@ -187,10 +183,8 @@ class ServerSession:
         except FatalMismatch as mismatch:
             raise SessionRefusedError(f"server {self._server} does not fit: {mismatch}") from None
         if not reply.accepted:
-            raise SessionRefusedError(
-                f"server {self._server} refuses ({reply.rejection}): {reply.message}",
-                is_passing=reply.rejection in PASSING_REJECTIONS,
-            )
+            reason = f"server {self._server} refuses ({reply.rejection}): {reply.message}"
+            raise SessionRefusedError(reason, is_passing=reply.rejection in PASSING_REJECTIONS)
         self._open_reply = reply
         try:
             self._client.wait_for(self._is_matched, f"topics of {self._server}", self._timeout_s)

@@ -73,6 +73,21 @@ class PoseAction(Document):
     max_angular_velocity: Annotated[
         Positive, Field(description="bound on the turn of the command, along the shortest arc [rad/s]")
     ]
+    max_acceleration: Annotated[
+        Positive | None,
+        Field(description="bound on the change of its velocity, in any direction; left out: none [m/s2]"),
+    ] = None
+    max_angular_acceleration: Annotated[
+        Positive | None, Field(description="the same of its angular velocity; left out: none [rad/s2]")
+    ] = None
+    max_jerk: Annotated[
+        Positive | None,
+        Field(description="bound on the change of its acceleration; left out: none [m/s3]"),
+    ] = None
+    max_angular_jerk: Annotated[
+        Positive | None,
+        Field(description="the same of its angular acceleration; left out: none [rad/s3]"),
+    ] = None
     max_following_error: Annotated[
         Positive | None,
         Field(
@@ -102,6 +117,13 @@ class PoseAction(Document):
         for axis, low, high in zip(AXES, self.min, self.max, strict=True):
             if low >= high:
                 raise ValueError(f"found min {low} and max {high} of {axis}, expected min < max")
+        require_acceleration(self.max_acceleration, self.max_jerk, "max_jerk", "max_acceleration")
+        require_acceleration(
+            self.max_angular_acceleration,
+            self.max_angular_jerk,
+            "max_angular_jerk",
+            "max_angular_acceleration",
+        )
         return self
 
     @property
@@ -115,6 +137,12 @@ class PoseAction(Document):
             place = self.position.index(name)
             return self.min[place], self.max[place], self.max_velocity
         return -1.0, 1.0, 0.5 * self.max_angular_velocity  # a quaternion turns by half of the angle
+
+
+def require_acceleration(acceleration: float | None, jerk: float | None, key: str, missing: str) -> None:
+    """Raise ValueError for a bound of jerk without one of acceleration."""
+    if jerk is not None and acceleration is None:
+        raise ValueError(f"found {key} without {missing}, expected both or {missing} alone")
 
 
 GRIPPER_WORDS = ("gripper", "finger", "jaw", "claw", "knuckle")
@@ -138,6 +166,9 @@ class JointLimit(Document):
                 "required": ["closes_above", "opens_below"],
                 "properties": {
                     "max_velocity": False,
+                    "max_acceleration": False,
+                    "max_jerk": False,
+                    "max_deceleration": False,
                     "max_following_error": False,
                     "max_measured_velocity": False,
                     "wraps": False,
@@ -162,6 +193,27 @@ class JointLimit(Document):
         Field(
             description="bound on the change of the command, required but for switches [unit/s]",
             validate_default=True,
+        ),
+    ] = None
+    max_acceleration: Annotated[
+        Positive | None,
+        Field(
+            description="position and velocity actions: bound on the change of the command's velocity, which "
+            "every source obeys; left out: none [unit/s2, of a velocity unit/s]"
+        ),
+    ] = None
+    max_jerk: Annotated[
+        Positive | None,
+        Field(
+            description="bound on the change of that acceleration, with max_acceleration; left out: none "
+            "[unit/s3, of a velocity unit/s2]"
+        ),
+    ] = None
+    max_deceleration: Annotated[
+        Positive | None,
+        Field(
+            description="position and velocity actions: how fast the command slows down when nothing is left "
+            "to execute; left out: at once, as fast as the drive can [unit/s2, of a velocity unit/s]"
         ),
     ] = None
     max_following_error: Annotated[
@@ -223,6 +275,7 @@ class JointLimit(Document):
     def _consistent(self) -> JointLimit:
         if self.min >= self.max:
             raise ValueError(f"found min {self.min} and max {self.max}, expected min < max")
+        require_acceleration(self.max_acceleration, self.max_jerk, "max_jerk", "max_acceleration")
         of_switches = ("closes_above", "opens_below", "dwell_s")
         if self.kind == "switch":
             self._check_switch()
@@ -241,7 +294,8 @@ class JointLimit(Document):
         return value
 
     def _check_switch(self) -> None:
-        if found := [*(["max_velocity"] if self.max_velocity is not None else []), *self.of_positions]:
+        velocity = ["max_velocity"] if self.max_velocity is not None else []
+        if found := [*velocity, *self.of_accelerations, *self.of_positions]:
             raise ValueError(f"found {', '.join(found)} with a switch, which does not move, expected none")
         if self.closes_above is None or self.opens_below is None:
             missing = "closes_above" if self.closes_above is None else "opens_below"
@@ -257,6 +311,12 @@ class JointLimit(Document):
                 f"found opens_below {self.opens_below} and closes_above {self.closes_above}, expected both "
                 f"between min {self.min} and max {self.max}"
             )
+
+    @property
+    def of_accelerations(self) -> tuple[str, ...]:
+        """The keys set here that actions with a velocity alone have: neither efforts nor switches."""
+        keys = ("max_acceleration", "max_jerk", "max_deceleration")
+        return tuple(key for key in keys if getattr(self, key) is not None)
 
     @property
     def of_positions(self) -> tuple[str, ...]:

@@ -35,13 +35,7 @@ class ActionKind:
 
 ACTION_KINDS: Mapping[str, ActionKind] = {
     "position": ActionKind(
-        "rad",
-        "m",
-        "position",
-        stays=True,
-        may_be_angle=True,
-        may_have_range=True,
-        may_have_offset=True,
+        "rad", "m", "position", stays=True, may_be_angle=True, may_have_range=True, may_have_offset=True
     ),
     "velocity": ActionKind("rad/s", "m/s", "velocity", goes_on=True, may_be_angle=True),
     "effort": ActionKind("Nm", "N", "effort", goes_on=True),

@@ -93,6 +93,10 @@ class Actions(Document):
                     f"limits.{name}: found {', '.join(found)} with {kind} actions, "
                     "expected it with position actions only"
                 )
+            if kind == "effort" and (found := limit.of_accelerations):
+                raise ValueError(
+                    f"limits.{name}: found {', '.join(found)} with effort actions, expected max_velocity only"
+                )
             if limit.wraps and self.unit(name) != "rad":
                 raise ValueError(
                     f"limits.{name}: found wraps with {self.unit(name)}, expected a joint in rad"

@@ -136,10 +136,9 @@ class Contract(Document):
             return
         if self.ticks_per_row < 1 or abs(self.row_fps - self.policy_fps) > 1e-3 * self.policy_fps:
             near = sorted({self.fps / max(1, int(self.fps / self.policy_fps) + more) for more in (0, 1)})
-            raise ValueError(
-                f"policy_fps: found {self.policy_fps:g} with fps {self.fps:g}, expected fps divided by a "
-                f"whole number, such as {' or '.join(f'{rate:.6g}' for rate in near)}"
-            )
+            found = f"policy_fps: found {self.policy_fps:g} with fps {self.fps:g}"
+            rates = " or ".join(f"{rate:.6g}" for rate in near)
+            raise ValueError(f"{found}, expected fps divided by a whole number, such as {rates}")
 
     def _check_topics(self) -> None:
         check_cameras(self.images)
@@ -147,9 +146,8 @@ class Contract(Document):
         types: dict[str, str] = {}
         for where, source in self.state_sources.items():
             if (other := types.setdefault(source.topic, source.type)) != source.type:
-                raise ValueError(
-                    f"{where}.type: found {source.type} for {source.topic}, expected {other} as elsewhere"
-                )
+                expected = f"{other} as elsewhere"
+                raise ValueError(f"{where}.type: found {source.type} for {source.topic}, expected {expected}")
         if both := types.keys() & {image.topic for image in self.images.values()}:
             raise ValueError(f"topic {', '.join(sorted(both))}: found in state and in images, expected one")
         require_unique([sink.destination for sink in self.commands], "command topics")
@@ -167,10 +165,9 @@ class Contract(Document):
         for place, source in enumerate(self.state):
             for joint, name in zip(source.joints, source.names, strict=True) if source.is_joints else ():
                 if (other := seen.setdefault((source.topic, source.field, joint), name)) != name:
-                    raise ValueError(
-                        f"state.{place}: found {joint} of {source.topic} as {name}, which is {other} "
-                        "already, expected one name for each joint, or another topic"
-                    )
+                    found = f"found {joint} of {source.topic} as {name}, which is {other} already"
+                    expected = "one name for each joint, or another topic"
+                    raise ValueError(f"state.{place}: {found}, expected {expected}")
 
     def _check_rename(self) -> None:
         known = {f"images.{name}" for name in self.images}
@@ -190,14 +187,11 @@ class Contract(Document):
         commanded = {sink.topic for sink in self.topic_commands}
         for where, source in self.operator_inputs.items():
             if source.topic in commanded:
-                raise ValueError(
-                    f"{where}: found the topic of a command, {source.topic}, expected one that others publish"
-                )
-            other = known.setdefault(source.topic, source.type)
-            if other != source.type:
-                raise ValueError(
-                    f"{where}.type: found {source.type} for {source.topic}, expected {other} as elsewhere"
-                )
+                found = f"{where}: found the topic of a command, {source.topic}"
+                raise ValueError(f"{found}, expected one that others publish")
+            if (other := known.setdefault(source.topic, source.type)) != source.type:
+                expected = f"{other} as elsewhere"
+                raise ValueError(f"{where}.type: found {source.type} for {source.topic}, expected {expected}")
 
     @property
     def operator_inputs(self) -> dict[str, OperatorInput]:
@@ -266,22 +260,18 @@ class Contract(Document):
     @property
     def policy_state_units(self) -> tuple[str, ...]:
         """Unit that the policy has for each of its state entries; empty where nobody says it."""
-        entries = [(source.field, name) for source in self.state for name in source.entries]
         kinds = dict(zip(self.actions.names, self.actions.kinds, strict=True))
         own = [
-            self.actions.unit(name) if kinds.get(name, "") in (field, "pose") else ""
-            for field, name in entries
+            self.actions.unit(name) if kinds.get(name, "") in (source.field, "pose") else ""
+            for source in self.state
+            for name in source.entries
         ]
-        units = self.state_units
-        said = [unit or robot for unit, robot in zip(units.units, own, strict=True)]
-        return units.lay_out(said, _units_of)
+        return self.state_units.units_beside(own)
 
     @property
     def policy_action_units(self) -> tuple[str, ...]:
         """Unit that the policy has for each column of a chunk."""
-        units, own = self.action_units, map(self.actions.unit, self.actions.names)
-        said = [unit or robot for unit, robot in zip(units.units, own, strict=True)]
-        return units.lay_out(said, _units_of)
+        return self.action_units.units_beside(map(self.actions.unit, self.actions.names))
 
     @property
     def policy_action_kinds(self) -> tuple[str, ...]:
@@ -369,10 +359,6 @@ class Contract(Document):
     def measured_topics(self) -> tuple[str, ...]:
         """Topics of the positions of what is commanded: no other sensor's silence makes these old."""
         return tuple(dict.fromkeys(measurement.source.topic for measurement in self.measurements))
-
-
-def _units_of(turned: ConvertedQuaternion) -> Sequence[str]:
-    return [turned.rotation.shape.unit] * turned.rotation.shape.width
 
 
 def find_name_clash(contract: Contract, namespace: str) -> str:

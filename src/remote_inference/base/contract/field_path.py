@@ -114,7 +114,5 @@ def _check_slices(text: str, parts: list[FieldPart]) -> None:
         if part is not parts[-1]:
             raise ValueError(f"found the slice {part} within {text!r}, expected one at the end only")
         if not 1 <= end - begin <= MOST_ITEMS:
-            raise ValueError(
-                f"found {end - begin} items in {text!r}, expected 1 to {MOST_ITEMS}: the second number is "
-                "the index behind the last item"
-            )
+            expected = f"1 to {MOST_ITEMS}: the second number is the index behind the last item"
+            raise ValueError(f"found {end - begin} items in {text!r}, expected {expected}")

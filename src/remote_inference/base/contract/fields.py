@@ -80,9 +80,8 @@ JOINT_PREFIX = Field(
 def check_prefix(prefix: str, names: tuple[str, ...]) -> None:
     """Raise ValueError when a name does not begin with a prefix, or has nothing behind it."""
     if alien := [name for name in names if not name.startswith(prefix) or name == prefix != ""]:
-        raise ValueError(
-            f"prefix: found {prefix!r} with {', '.join(alien)}, expected names such as {prefix}elbow"
-        )
+        expected = f"names such as {prefix}elbow"
+        raise ValueError(f"prefix: found {prefix!r} with {', '.join(alien)}, expected {expected}")
 
 
 def require_unique(names: tuple[str, ...] | list[str], what: str) -> None:

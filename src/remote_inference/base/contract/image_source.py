@@ -16,7 +16,6 @@ from remote_inference.base.documents.registry import Registry
 
 # -- How a camera's images travel; `wire.images.encodings` adds the encodings that are built in ----------
 
-
 Colour = Literal["rgb", "depth"]  # what a camera shows
 RAW = "raw"  # in the place of an encoding: the images travel as sensor_msgs/Image
 BY_COLOUR: dict[Colour, str] = {"rgb": "jpeg", "depth": "png"}  # where a contract names no encoding

@@ -11,7 +11,7 @@ before the guard checks it. So is an orientation, which is a quaternion on the r
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
@@ -73,7 +73,7 @@ class Scale(Document):
         Finite | None,
         Field(
             description="another unit: its value for one of the robot's unit, 1000 for millimetres; below 0: "
-            "counts the other way",
+            "counts the other way"
         ),
     ] = None
     invert: Annotated[bool, Field(description="degrees: counts the other way")] = False
@@ -102,34 +102,26 @@ class Scale(Document):
             raise ValueError(f"offset: found with {self.unit}, expected none: range says where 0 is")
         if not self.has_range:
             if self.range is not None:
-                with_range = [name for name in POLICY_UNITS.names if POLICY_UNITS.get(name).ends]
-                raise ValueError(
-                    f"range: found with {self.unit}, expected it with {', '.join(with_range)} only"
-                )
+                with_range = ", ".join(name for name in POLICY_UNITS.names if POLICY_UNITS.get(name).ends)
+                raise ValueError(f"range: found with {self.unit}, expected it with {with_range} only")
         elif self.range is None:
             low, high = self._known.ends or (0.0, 0.0)
-            raise ValueError(
-                f"range: missing, expected the robot's positions at {low:g} and {high:g} {self.unit}"
-            )
+            expected = f"the robot's positions at {low:g} and {high:g} {self.unit}"
+            raise ValueError(f"range: missing, expected {expected}")
         elif abs(self.range[1] - self.range[0]) < LEAST:
-            raise ValueError(
-                f"range: found {self.range[0]:g} to {self.range[1]:g}, expected positions at least "
-                f"{LEAST:g} apart"
-            )
+            expected = f"positions at least {LEAST:g} apart"
+            raise ValueError(f"range: found {self.range[0]:g} to {self.range[1]:g}, expected {expected}")
         return self
 
     def _check_factor(self) -> None:
         if self.unit.lower() in DEGREE_WORDS:
             raise ValueError(f"unit: found {self.unit!r}, did you mean 'degrees'?")
         if self.factor is None:
-            raise ValueError(
-                f"unit: found {self.unit!r}, expected {', '.join(POLICY_UNITS.names)}, or another word "
-                "together with its factor"
-            )
+            expected = f"{', '.join(POLICY_UNITS.names)}, or another word together with its factor"
+            raise ValueError(f"unit: found {self.unit!r}, expected {expected}")
         if not LEAST <= abs(self.factor) <= MOST:
-            raise ValueError(
-                f"factor: found {self.factor:g}, expected {LEAST:g} to {MOST:g}, or as much below 0"
-            )
+            expected = f"{LEAST:g} to {MOST:g}, or as much below 0"
+            raise ValueError(f"factor: found {self.factor:g}, expected {expected}")
 
     @property
     def _known(self) -> PolicyUnit:
@@ -217,29 +209,22 @@ def check_scales(scales: Sequence[Scale], quantities: Mapping[str, str]) -> None
     """
     for index, scale in enumerate(scales):
         if unknown := [name for name in scale.names if name not in quantities]:
-            raise ValueError(
-                f"scale.{index}.names: found {', '.join(unknown)}, expected names of {', '.join(quantities)}"
-            )
+            expected = f"names of {', '.join(quantities)}"
+            raise ValueError(f"scale.{index}.names: found {', '.join(unknown)}, expected {expected}")
         for name in scale.names:
             quantity = quantities[name]
             if quantity == QUATERNION:
-                raise ValueError(
-                    f"scale.{index}.names: found {name} of a quaternion, expected none: it has no unit"
-                )
+                expected = "none: it has no unit"
+                raise ValueError(f"scale.{index}.names: found {name} of a quaternion, expected {expected}")
             if scale.has_range and not ACTION_KINDS[quantity].may_have_range:
-                raise ValueError(
-                    f"scale.{index}.unit: found {scale.unit} with {quantity}, expected it with position or "
-                    "switch only"
-                )
+                found = f"scale.{index}.unit: found {scale.unit} with {quantity}"
+                raise ValueError(f"{found}, expected it with position or switch only")
             if scale.is_angular and not ACTION_KINDS[quantity].may_be_angle:
-                raise ValueError(
-                    f"scale.{index}.unit: found {scale.unit} with {quantity}, expected it with position or "
-                    "velocity"
-                )
+                found = f"scale.{index}.unit: found {scale.unit} with {quantity}"
+                raise ValueError(f"{found}, expected it with position or velocity")
             if scale.offset is not None and not ACTION_KINDS[quantity].may_have_offset:
-                raise ValueError(
-                    f"scale.{index}.offset: found with {quantity}, expected it with position only"
-                )
+                expected = "it with position only"
+                raise ValueError(f"scale.{index}.offset: found with {quantity}, expected {expected}")
     require_unique([name for scale in scales for name in scale.names], "scale")
 
 
@@ -308,6 +293,11 @@ class UnitMap:
     def units(self) -> tuple[str, ...]:
         """The policy's unit of each column of the robot; empty where it is the robot's."""
         return tuple(scale.unit if scale else "" for scale in self._scales)
+
+    def units_beside(self, own: Iterable[str]) -> tuple[str, ...]:
+        """Return the policy's unit of each of its columns. own: the robot's, of each of its columns."""
+        said = [unit or robot for unit, robot in zip(self.units, own, strict=True)]
+        return self.lay_out(said, lambda turned: [turned.rotation.shape.unit] * turned.rotation.shape.width)
 
     def lay_out(
         self, entries: Sequence[Entry], turned: Callable[[ConvertedQuaternion], Sequence[Entry]]

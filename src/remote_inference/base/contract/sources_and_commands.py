@@ -70,15 +70,12 @@ class Measurements:
             require_unique(joints, "measured.names")
             for name, action in zip(joints, self._joints, strict=False):
                 if name != action and name in self._joints:
-                    raise ValueError(
-                        f"measured.names: found {name} for the action {action}, expected the order of the "
-                        f"actions: {', '.join(self._joints)}"
-                    )
+                    found = f"measured.names: found {name} for the action {action}"
+                    raise ValueError(f"{found}, expected the order of the actions: {', '.join(self._joints)}")
             if len(joints) != len(self._joints):
-                raise ValueError(
-                    f"measured: found {len(joints)} names of field position, expected one of field position "
-                    f"for each of the {len(self._joints)} actions"
-                )
+                found = f"measured: found {len(joints)} names of field position"
+                one_each = f"one of field position for each of the {len(self._joints)} actions"
+                raise ValueError(f"{found}, expected {one_each}")
         self._require_all()
 
     def _require_all(self) -> None:
@@ -171,10 +168,8 @@ def _check_axes(where: str, paths: Iterable[tuple[FieldPath, str]], actions: Act
             continue
         title, place, axis = axes[name]
         if path.axis != (place, axis):
-            raise ValueError(
-                f"{where}: found {path.text} for {name}, the {axis} of the pose {title}'s {place}, expected "
-                "the same axis of both"
-            )
+            found = f"{where}: found {path.text} for {name}, the {axis} of the pose {title}'s {place}"
+            raise ValueError(f"{found}, expected the same axis of both")
 
 
 def _check_turn(where: str, path: FieldPath, name: str, actions: Actions) -> None:
@@ -196,28 +191,20 @@ def check_command_kinds(commands: Sequence[CommandSink], actions: Actions) -> No
     for sink in commands:
         kinds = dict.fromkeys(map(actions.kind_of, sink.names))
         if len(kinds) > 1:
-            raise ValueError(
-                f"commands: {sink.destination} takes {' and '.join(kinds)} actions, expected one kind "
-                "for each controller"
-            )
+            found = f"commands: {sink.destination} takes {' and '.join(kinds)} actions"
+            raise ValueError(f"{found}, expected one kind for each controller")
         if (kind := actions.kind_of(sink.names[0])) not in sink.interface.kinds:
-            raise ValueError(
-                f"commands: {sink.destination} takes a {sink.type.split('/')[-1]}, expected actions of "
-                f"kind {' or '.join(sink.interface.kinds)}, found {kind}"
-            )
-        if kind == "switch" and sink.interface.takes_horizon:
-            raise ValueError(
-                f"commands: {sink.topic} takes actions ahead, expected another type for a switch"
-            )
+            expected = f"actions of kind {' or '.join(sink.interface.kinds)}, found {kind}"
+            taken = sink.type.split("/")[-1]
+            raise ValueError(f"commands: {sink.destination} takes a {taken}, expected {expected}")
+        if kind in ("switch", "pose") and sink.interface.takes_horizon:
+            expected = f"another type for a {kind}"
+            raise ValueError(f"commands: {sink.topic} takes actions ahead, expected {expected}")
     for title, pose in actions.poses.items():
         takers = [sink for sink in commands if not set(pose.names).isdisjoint(sink.names)]
         if len(takers) > 1:
             found = " and ".join(sink.destination for sink in takers)
             raise ValueError(f"commands: found the pose {title} in {found}, expected it in one command")
-        if takers[0].interface.takes_horizon:
-            raise ValueError(
-                f"commands: {takers[0].topic} takes actions ahead, expected another type for a pose"
-            )
 
 
 def check_scales_agree(state: Sequence[StateSource], actions: Actions) -> None:
@@ -228,9 +215,8 @@ def check_scales_agree(state: Sequence[StateSource], actions: Actions) -> None:
     seen = scales_by_name([scale for source in state for scale in source.scale])
     commanded = scales_by_name(actions.scale)
     if turned := [name for name in actions.quaternions if name in seen]:
-        raise ValueError(
-            f"state: found scale of {', '.join(turned)}, of a quaternion, expected none: it has no unit"
-        )
+        expected = "none: it has no unit"
+        raise ValueError(f"state: found scale of {', '.join(turned)}, of a quaternion, expected {expected}")
     measured = {name for source in state for name in source.state_names}
     for name in (*actions.positions, *actions.pose_positions):
         if name not in measured:
@@ -238,9 +224,7 @@ def check_scales_agree(state: Sequence[StateSource], actions: Actions) -> None:
         if not zeros_agree(seen.get(name), commanded.get(name)):
             places = {"state": seen.get(name), "actions": commanded.get(name)}
             found = [f"{scale.zero if scale else 'none'} in {place}" for place, scale in places.items()]
-            raise ValueError(
-                f"scale: found {name} with {' and '.join(found)}, expected one zero: the arm would go "
-                "elsewhere than where it is seen"
-            )
+            expected = "one zero: the arm would go elsewhere than where it is seen"
+            raise ValueError(f"scale: found {name} with {' and '.join(found)}, expected {expected}")
         if problem := find_contradiction(seen.get(name), commanded.get(name)):
             raise ValueError(f"scale: found {name} {problem}")

@@ -31,7 +31,6 @@ from remote_inference.base.documents.registry import Registry
 # Most messages need none: a contract names their fields. A reader is for those that carry names beside
 # numbers, or that must be decoded. Those that are built in stand in `base.wire.sensors.state_readers`.
 
-
 GROUP = "remote_inference.message_readers"  # of the entry points by which other distributions add types
 
 # Takes a message. Returns numbers `[n]` in an order of its own, which a contract's `names` name one by one;
@@ -39,8 +38,6 @@ GROUP = "remote_inference.message_readers"  # of the entry points by which other
 MessageReader: TypeAlias = Callable[[Any], ArrayLike | Mapping[str, float]]
 
 MESSAGE_READERS = Registry[MessageReader]("message reader", group=GROUP)
-
-
 JOINT_STATE = "sensor_msgs/msg/JointState"
 
 
@@ -65,14 +62,13 @@ class StateSource(Document):
         Field(description="message type of the topic: JointState, or any other that is installed"),
     ]
     field: Annotated[
-        MotionKind | None,
-        Field(description="JointState, required: which array of the message is read"),
+        MotionKind | None, Field(description="JointState, required: which array of the message is read")
     ] = None
     fields: Annotated[
         tuple[FieldPathText, ...],
         Field(
             description="other types: the numbers to read, such as twist.linear.x, poses[3].position.x or "
-            "data[0:64]; left out: what a reader of the type's own says",
+            "data[0:64]; left out: what a reader of the type's own says"
         ),
     ] = ()
     names: Annotated[
@@ -108,9 +104,8 @@ class StateSource(Document):
         if self.field is None:
             raise ValueError("field: missing, expected which array of the message is read")
         if self.fields:
-            raise ValueError(
-                "fields: found with JointState, expected `field` and `names`: joints are picked by name"
-            )
+            expected = "`field` and `names`: joints are picked by name"
+            raise ValueError(f"fields: found with JointState, expected {expected}")
         if not self.names:
             raise ValueError("names: missing, expected joints to pick from the message")
         check_prefix(self.prefix, self.names)
@@ -119,15 +114,12 @@ class StateSource(Document):
         if self.prefix:
             raise ValueError(f"prefix: found with {self.type}, expected it with {JOINT_STATE} only")
         if self.field is not None:
-            raise ValueError(
-                f"field: found with {self.type}, expected it with {JOINT_STATE} only: `fields` says what is "
-                "read of other types"
-            )
+            expected = f"it with {JOINT_STATE} only: `fields` says what is read of other types"
+            raise ValueError(f"field: found with {self.type}, expected {expected}")
         if self.fields:
             if self.names and len(self.names) != len(self.fields):
-                raise ValueError(
-                    f"names: found {len(self.names)} for {len(self.fields)} fields, expected one for each"
-                )
+                found = f"names: found {len(self.names)} for {len(self.fields)} fields"
+                raise ValueError(f"{found}, expected one for each")
         elif conflict := MESSAGE_READERS.find_conflict(self.type):
             raise ValueError(f"found {self.type!r}, {conflict}")
         elif self.type not in MESSAGE_READERS.every_name:
@@ -151,14 +143,12 @@ class StateSource(Document):
         if self.is_joints and turned:
             raise ValueError(f"rotations: found with {JOINT_STATE}, expected a message with quaternions")
         if unknown := [name for name in turned if name not in self.entries]:
-            raise ValueError(
-                f"rotations: found {', '.join(unknown)}, expected names of {', '.join(self.entries)}"
-            )
+            expected = f"names of {', '.join(self.entries)}"
+            raise ValueError(f"rotations: found {', '.join(unknown)}, expected {expected}")
         scales = zip(self.entries, self.scales, strict=True)
         if scaled := [name for name, scale in scales if scale is not None and name in turned]:
-            raise ValueError(
-                f"rotations: found {', '.join(scaled)} in scale, expected none: a quaternion has no unit"
-            )
+            expected = "none: a quaternion has no unit"
+            raise ValueError(f"rotations: found {', '.join(scaled)} in scale, expected {expected}")
 
     @property
     def is_joints(self) -> bool:

@@ -27,7 +27,6 @@ from remote_inference.base.errors import UserError
 
 # -- Marked values: places of a document that a person has to fill in before the document loads ----------
 
-
 FILL_IN = "FILL_IN"  # a text that begins so is marked; what is expected there follows
 
 

@@ -88,8 +88,9 @@ def make_executor(name: str, context: Context | None = None) -> tuple[Executor, 
 
 def find_fault(make: Callable[..., Executor], context: Context) -> str:
     """Try an executor with a message; return what is wrong, empty when it runs the callback."""
+    name = f"_executor_test_{os.getpid()}"
     node = rclpy.create_node(
-        f"_executor_test_{os.getpid()}",
+        name,
         context=context,
         use_global_arguments=False,  # a name given on the command line is for the node itself
         enable_rosout=False,
@@ -98,9 +99,8 @@ def find_fault(make: Callable[..., Executor], context: Context) -> str:
     received: list[Empty] = []
     executor: Executor | None = None
     try:
-        topic = f"_executor_test_{os.getpid()}"
-        publisher = node.create_publisher(Empty, topic, QoSProfile(depth=1))
-        node.create_subscription(Empty, topic, received.append, QoSProfile(depth=1))
+        publisher = node.create_publisher(Empty, name, QoSProfile(depth=1))
+        node.create_subscription(Empty, name, received.append, QoSProfile(depth=1))
         executor = make(context=context)
         executor.add_node(node)
         end_s = time.monotonic() + SELF_TEST_S

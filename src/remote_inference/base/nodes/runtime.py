@@ -56,8 +56,6 @@ def make_console_nonblocking() -> None:
 EXIT_REFUSED = 2  # a parameter or file is wrong: starting the node again does not help
 EXIT_NO_MIDDLEWARE = 3  # starting again helps, once a client's Zenoh router is up
 STOP_POLL_S = 0.1  # longest time until a signal is noticed
-
-
 _stop = StopFlag()
 
 

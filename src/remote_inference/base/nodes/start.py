@@ -51,16 +51,12 @@ def leave(code: int) -> NoReturn:
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:
-    _end_helpers()
-    os._exit(0)  # an exception would surface inside the module that is being imported
-
-
-def _end_helpers() -> None:
-    """End the processes that a library runs while it is imported: they would print a traceback without us."""
+    # The processes that a library runs while it is imported would print a traceback without us.
     for listing in Path("/proc/self/task").glob("*/children"):
         with suppress(OSError):  # the thread, or the helper, has ended
             for helper in listing.read_text().split():
                 os.kill(int(helper), signal.SIGKILL)
+    os._exit(0)  # an exception would surface inside the module that is being imported
 
 
 policy_server = partial(start, "policy_server")

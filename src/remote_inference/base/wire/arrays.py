@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -86,19 +86,17 @@ def write_fields(data: object, message_type: Any) -> dict[str, Any]:
 
 def read_fields(message: Any, message_type: Any, data: Any) -> dict[str, Any]:
     """Return the fields of a message that a dataclass has under the same names; sequences as tuples."""
-    fields = _shared_fields(message_type, data)
-    return {name: read(getattr(message, name)) for name, read in fields.items()}
+    return {
+        name: tuple(getattr(message, name)) if is_sequence else getattr(message, name)
+        for name, is_sequence in _shared_fields(message_type, data).items()
+    }
 
 
 @cache  # asked with each chunk
-def _shared_fields(message_type: Any, data: Any) -> dict[str, Callable[[Any], Any]]:
+def _shared_fields(message_type: Any, data: Any) -> dict[str, bool]:
     kinds = message_type.get_fields_and_field_types()
     names = [field.name for field in dataclasses.fields(data) if field.name in kinds]
-    return {name: tuple if kinds[name].startswith("sequence") else _same for name in names}
-
-
-def _same(value: Any) -> Any:
-    return value
+    return {name: kinds[name].startswith("sequence") for name in names}
 
 
 # -- Reads serialized messages, as raw subscriptions and files give them ---------------------------------
@@ -109,7 +107,5 @@ def read_message(data: bytes, message_type: type[Any], what: str) -> Any:
     try:
         return deserialize_message(data, message_type)
     except Exception as error:  # rclpy raises many kinds for damaged bytes
-        raise WireError(
-            f"{what}: found {len(data)} bytes that cannot be read ({type(error).__name__}), "
-            f"expected a serialized {message_type.__name__}"
-        ) from error
+        found = f"{what}: found {len(data)} bytes that cannot be read ({type(error).__name__})"
+        raise WireError(f"{found}, expected a serialized {message_type.__name__}") from error

@@ -57,9 +57,8 @@ def view_message(data: bytes, message_type: type[Any], what: str) -> Any:
         read = _message_reader(message_type, order)  # type: ignore[arg-type]  # a class is hashable
         return read(memoryview(data)[_HEADER_LENGTH:], 0)[0]
     except _ReadError as error:
-        raise WireError(
-            f"{what}: {error}, in {len(data)} bytes; expected a serialized {message_type.__name__}"
-        ) from None
+        expected = f"a serialized {message_type.__name__}"
+        raise WireError(f"{what}: {error}, in {len(data)} bytes; expected {expected}") from None
 
 
 @cache

@@ -22,10 +22,8 @@ from remote_inference.msg import ActionChunk
 def chunk_to_message(chunk: Chunk, stamp: Time) -> ActionChunk:
     """Return the message of a chunk. Raises WireError unless both spaces are `[horizon, action_dim]`."""
     if chunk.model.ndim != 2 or chunk.model.shape != chunk.robot.shape:
-        raise WireError(
-            f"chunk: found model {list(chunk.model.shape)} and robot {list(chunk.robot.shape)}, "
-            "expected [horizon, action_dim] for both"
-        )
+        found = f"chunk: found model {list(chunk.model.shape)} and robot {list(chunk.robot.shape)}"
+        raise WireError(f"{found}, expected [horizon, action_dim] for both")
     horizon, action_dim = chunk.model.shape
     return ActionChunk(
         header=Header(stamp=stamp),

@@ -75,18 +75,26 @@ def read_history(
         expected = f"expected {observation_steps - 1} for a policy of {observation_steps} observation steps"
         raise WireError(f"history_steps: found {steps}, {expected}")
     states = from_float32_field(message.history_state, (steps, state_dim), "history_state")
-    past: list[dict[str, ReadyImage]] = [{} for _ in range(steps)]
-    for field_name, is_raw in (("history_images", False), ("history_raw_images", True)):
-        sent = [feature for feature in features if (feature.encoding == RAW) is is_raw]
+    past = _pair_images(message, features, "history_", steps)
+    return states, [{name: image for name, image in shown.items() if len(image.data)} for shown in past]
+
+
+def _pair_images(
+    message: Observation, features: Sequence[ImageFeature], prefix: str = "", steps: int = 1
+) -> list[dict[str, ReadyImage]]:
+    """Return the images of each tick by feature. prefix: of the fields' names."""
+    ticks: list[dict[str, ReadyImage]] = [{} for _ in range(steps)]
+    for field_name, is_raw in ((f"{prefix}images", False), (f"{prefix}raw_images", True)):
+        names = [feature.name for feature in features if (feature.encoding == RAW) is is_raw]
         images = getattr(message, field_name)
-        if len(images) != steps * len(sent):
-            names = ", ".join(feature.name for feature in sent) or "no camera"
-            raise WireError(f"{field_name}: found {len(images)}, expected {steps} of each of {names}")
+        if len(images) != steps * len(names):
+            listed = ", ".join(names) or "none"
+            expected = f"{steps} of each of {listed}" if prefix else f"{len(names)} ({listed})"
+            raise WireError(f"{field_name}: found {len(images)}, expected {expected}")
         for index, image in enumerate(images):
-            step, camera = divmod(index, len(sent))
-            if len(image.data):
-                past[step][sent[camera].name] = image
-    return states, past
+            tick, camera = divmod(index, len(names))
+            ticks[tick][names[camera]] = image
+    return ticks
 
 
 # -- The images of one request, which are decoded side by side ------------------------------------------
@@ -168,10 +176,8 @@ def observation_to_message(
     model = no_rows() if request.prefix_model is None else request.prefix_model
     robot = no_rows() if request.prefix_robot is None else request.prefix_robot
     if model.shape != robot.shape:
-        raise WireError(
-            f"prefixes: found prefix_model {list(model.shape)} and prefix_robot {list(robot.shape)}, "
-            "expected equal shapes"
-        )
+        found = f"prefixes: found prefix_model {list(model.shape)} and prefix_robot {list(robot.shape)}"
+        raise WireError(f"{found}, expected equal shapes")
     message = Observation(
         header=Header(stamp=stamp),
         schema_version=SCHEMA_VERSION_MAX,
@@ -219,7 +225,7 @@ def observation_from_message(
         _require_finite(prefix, offer.action_names, what)
     states, arrived = read_history(message, offer.images, len(offer.state_names), observation_steps)
     _require_finite(states, offer.state_names, "history_state")
-    arrived.append(_pair_images(message, offer.images))
+    arrived += _pair_images(message, offer.images)
     _require_pixels(arrived, offer.images, limits.pixels)
     features = [feature for feature in offer.images if needed is None or feature.name in needed]
     *past_images, images = _decode(arrived, features)
@@ -262,18 +268,6 @@ def _decode(arrived: Sequence[Mapping[str, ReadyImage]], features: Sequence[Imag
         own = {name: image for (at, name), image in decoded.items() if at == before}
         steps.append(steps[-1] | own)
     return steps[:0:-1]
-
-
-def _pair_images(message: Observation, features: Sequence[ImageFeature]) -> dict[str, ReadyImage]:
-    """Return the images of the present tick by feature."""
-    arrived: dict[str, ReadyImage] = {}
-    for field_name, is_raw in (("images", False), ("raw_images", True)):
-        names = [feature.name for feature in features if (feature.encoding == RAW) is is_raw]
-        if len(images := getattr(message, field_name)) != len(names):
-            expected = f"expected {len(names)} ({', '.join(names) or 'none'})"
-            raise WireError(f"{field_name}: found {len(images)}, {expected}")
-        arrived |= zip(names, images, strict=True)
-    return arrived
 
 
 def _require_bytes(message: Observation, most: int) -> None:

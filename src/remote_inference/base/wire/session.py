@@ -70,20 +70,15 @@ def offer_from_request(request: OpenSession.Request) -> SessionOffer:
     _require_cameras(request.image_features)
     for field in ("image_encodings", "image_heights", "image_widths"):
         if len(getattr(request, field)) != len(request.image_features):
-            raise WireError(
-                f"{field}: found {len(getattr(request, field))} entries, "
-                f"expected {len(request.image_features)}, one for each of image_features"
-            )
+            expected = f"{len(request.image_features)}, one for each of image_features"
+            raise WireError(f"{field}: found {len(getattr(request, field))} entries, expected {expected}")
     columns = (request.image_features, request.image_encodings, request.image_heights, request.image_widths)
     images = tuple(ImageFeature(*row) for row in zip(*columns, strict=True))
     known = (*IMAGE_ENCODINGS.names, RAW)
     for image in images:
         if image.encoding not in known:
-            raise WireError(
-                f"image_encodings: found {image.encoding!r} for {image.name}, "
-                f"expected one of {', '.join(known)}"
-            )
-    for image in images:
+            found = f"image_encodings: found {image.encoding!r} for {image.name}"
+            raise WireError(f"{found}, expected one of {', '.join(known)}")
         if image.height and image.width:  # 0: not known yet
             try:
                 require_size(image.height, image.width)
@@ -130,10 +125,8 @@ def _require_one_for_each_name(request: OpenSession.Request) -> None:
     for what, noted in (("state", "units"), ("action", "units"), ("action", "kinds")):
         names, entries = (len(getattr(request, f"{what}_{field}")) for field in ("names", noted))
         if entries not in {0, names}:
-            raise WireError(
-                f"{what}_{noted}: found {entries} entries, expected none or {names}, one for each of "
-                f"{what}_names"
-            )
+            expected = f"none or {names}, one for each of {what}_names"
+            raise WireError(f"{what}_{noted}: found {entries} entries, expected {expected}")
 
 
 def _require_cameras(names: Sequence[str]) -> None:
@@ -151,9 +144,8 @@ def _require_namespace(namespace: str) -> None:
             validate_full_topic_name(in_namespace(namespace, topic))
     except NameValidationException as error:
         reason = str(error).splitlines()[0]
-        raise WireError(
-            f"robot_namespace: found {namespace!r}, expected a namespace such as '/robot_1' ({reason})"
-        ) from error
+        expected = f"a namespace such as '/robot_1' ({reason})"
+        raise WireError(f"robot_namespace: found {namespace!r}, expected {expected}") from error
 
 
 def reply_to_response(reply: SessionReply) -> OpenSession.Response:

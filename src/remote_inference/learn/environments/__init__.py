@@ -17,7 +17,6 @@ __all__ = ["ENVIRONMENTS", "SCHEMES", "MakeEnvironment", "make_environment"]
 
 GROUP = "remote_inference.environments"  # of the entry points by which other distributions add environments
 
-
 # Makes an environment of its options on the calling thread, which then owns it. Raises EnvError or
 # DocumentError.
 MakeEnvironment = Callable[..., "Environment"]

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from remote_inference.base.admission import ServerTerms
+from remote_inference.base.contract.contract import Contract
 from remote_inference.base.errors import UserError
 from remote_inference.base.exchange import Chunk, Request, StatusReply
 from remote_inference.base.policy import Float32Array
@@ -29,6 +30,7 @@ from remote_inference.learn.environments.policy_view import Actions, PolicyView
 from remote_inference.learn.environments.robot_contract import make_robot_contract
 from remote_inference.robot.config import RobotConfig
 from remote_inference.robot.engine import Engine
+from remote_inference.robot.motion.state import Tick
 from remote_inference.robot.queue.latency import steps
 from remote_inference.robot.queue.observation_history import TickSample
 from remote_inference.robot.requests.timing import Timing, find_timing_problem, find_timing_warnings
@@ -90,15 +92,16 @@ class EmulatedRobot:
         *,
         first: EnvironmentObservation,
         path: NetworkPath,
+        contract: Contract | None = None,
     ) -> None:
-        """Open the session. first: what the reset has shown.
+        """Open the session. first: what the reset has shown. contract: None: of the environment's bounds.
 
         Raises EmulationError for parameters that cannot work with the policy's chunks and the latency;
         DocumentError for an environment that cannot be a robot.
         """
         self._view = view
         policy = self._policy = view.policy
-        self._contract = make_robot_contract(view.environment, policy, task)
+        self._contract = contract or make_robot_contract(view.environment, policy, task)
         try:
             config.check_fallback(view.environment.actions.kind)
         except ValueError as error:
@@ -118,6 +121,7 @@ class EmulatedRobot:
         self._period_ns = int(self._contract.period_s * 1e9)
         self._now_ns = self._period_ns
         self._answers: list[_Answer] = []
+        self.last: Tick | None = None  # of the last control period
         self._observation = first
         self._ask: Ask | None = None
         self._command = view.hold(first)
@@ -145,7 +149,7 @@ class EmulatedRobot:
         self._carry_out(self._engine.take_sensors(arrivals, measured, now_ns, samples))
         while self._answers and self._answers[0].due_tick <= self.ticks:
             self._carry_out(self._engine.take_chunk(heapq.heappop(self._answers).chunk, now_ns))
-        tick = self._engine.play(now_ns, ())
+        self.last = tick = self._engine.play(now_ns, ())
         self.ticks += 1
         self.held_ticks += tick.queued is None
         if tick.command is not None:

@@ -158,7 +158,15 @@ class GymnasiumEnvironment:
             expected = f"a Box of {len(mapping.action_names)} entries, as action_names has"
             raise EnvError(f"{self._path}: action_names: found the action space {space}, expected {expected}")
         sample = self._gym.observation_space.sample()
-        features = {STATE: Feature(FeatureKind.STATE, (self._count_state(sample),))}
+        for entries in mapping.state:
+            found = np.size(self._find(sample, entries.key))
+            if found != len(entries.names):
+                raise EnvError(
+                    f"{self._path}: state: {entries.key}: found {found} entries, expected one for "
+                    f"each of the {len(entries.names)} names"
+                )
+        state_names = tuple(name for entries in mapping.state for name in entries.names)
+        features = {STATE: Feature(FeatureKind.STATE, (len(state_names),))}
         for name, key in mapping.images.items():
             features[name] = Feature(FeatureKind.RGB, self._find(sample, key).shape)
         lower, upper = zip(*self._find_limits(space), strict=True)
@@ -169,14 +177,13 @@ class GymnasiumEnvironment:
             name=f"gymnasium:{gym_id}",
             control_rate_hz=mapping.control_rate_hz,
             actions=actions,
-            state_names=tuple(name for entries in mapping.state for name in entries.names),
+            state_names=state_names,
             features=features,
             tasks=mapping.tasks,
             episode_limit_s=mapping.episode_limit_s,
         )
 
     def _find_limits(self, space: gymnasium.spaces.Box) -> list[tuple[float, float]]:
-        """Return the bounds of each entry of the action: the mapping's, or those of the space."""
         names, limits = self._mapping.action_names, self._mapping.action_limits
         for name, (low, high) in limits.items():
             if name not in names or low >= high:
@@ -187,19 +194,7 @@ class GymnasiumEnvironment:
         found = zip(map(float, space.low), map(float, space.high), strict=True)
         return [limits.get(name, bounds) for name, bounds in zip(names, found, strict=True)]
 
-    def _count_state(self, sample: Any) -> int:
-        """Return the length of the state. Raises EnvError where a vector has not as many entries as names."""
-        for entries in self._mapping.state:
-            found = np.size(self._find(sample, entries.key))
-            if found != len(entries.names):
-                raise EnvError(
-                    f"{self._path}: state: {entries.key}: found {found} entries, expected one for "
-                    f"each of the {len(entries.names)} names"
-                )
-        return sum(len(entries.names) for entries in self._mapping.state)
-
     def _find(self, shown: Any, key: str) -> NDArray[Any]:
-        """Return a part of an observation. Raises EnvError where there is none."""
         found = shown
         for part in () if key == WHOLE else key.split("/"):
             if not isinstance(found, Mapping) or part not in found:

@@ -85,7 +85,6 @@ class PolicyView:
 
 
 def _places(names: Sequence[str], among: Sequence[str], what: str) -> list[int]:
-    """Return where each name stands among others. Raises EnvError for one that does not."""
     if missing := [name for name in names if name not in among]:
         raise EnvError(f"{what}: found no {', '.join(missing)}, expected of {', '.join(among) or 'none'}")
     return [list(among).index(name) for name in names]

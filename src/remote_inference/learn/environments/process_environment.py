@@ -132,14 +132,6 @@ def step_from_map(found: Mapping[str, Any]) -> Step:
     return Step(observation_from_map(found), found["reward"], found["terminated"], found["truncated"])
 
 
-def metrics_to_map(metrics: Metrics) -> dict[str, Any]:
-    return vars(plain_metrics(metrics))
-
-
-def metrics_from_map(found: Mapping[str, Any]) -> Metrics:
-    return Metrics(found["success"], found["values"])
-
-
 # -- What is done with the environment of a leased slot: in this process, or packed for a holder elsewhere
 
 
@@ -202,7 +194,11 @@ KINDS: Mapping[str, _Kind] = {
         lambda steps: {"steps": [step_to_map(step) for step in steps]},
         lambda found: [step_from_map(step) for step in found["steps"]],
     ),
-    "metrics": _Kind(lambda environment, _: environment.metrics(), metrics_to_map, metrics_from_map),
+    "metrics": _Kind(
+        lambda environment, _: environment.metrics(),
+        lambda metrics: vars(plain_metrics(metrics)),
+        lambda found: Metrics(found["success"], found["values"]),
+    ),
     "render": _Kind(
         lambda environment, _: environment.render(),
         lambda picture: {"picture": picture},
@@ -210,9 +206,7 @@ KINDS: Mapping[str, _Kind] = {
     ),
 }
 
-
 # -- The owner's side, and the process that holds the environment -----------------------------------------
-
 
 END_S = 5.0  # for a process to end when its pipe is closed; then it is killed
 
@@ -255,8 +249,7 @@ class ProcessEnvironment:
     def abort(self) -> None:
         """End the process for good, without waiting: this call and all later ones raise EnvError."""
         self._is_aborted = True
-        process = self._process
-        if process is not None:
+        if (process := self._process) is not None:
             _kill(process)
 
     def reset(self, seed: int, task: str, wanted: Sequence[str]) -> EnvironmentObservation:
@@ -269,10 +262,11 @@ class ProcessEnvironment:
         return step_from_map(self._call("step", self._timeouts.step_s, call))
 
     def metrics(self) -> Metrics:
-        return metrics_from_map(self._call("metrics", self._timeouts.step_s, {}))
+        metrics: Metrics = self._show("metrics")
+        return metrics
 
     def render(self) -> NDArray[np.uint8]:
-        return np.asarray(self._call("render", self._timeouts.step_s, {})["picture"])
+        return np.asarray(self._show("render"))
 
     def close(self) -> None:
         self._lost = "it was closed"
@@ -283,8 +277,10 @@ class ProcessEnvironment:
         """Of the process; None after it was lost, until the next reset."""
         return self._process.pid if self._process else None
 
+    def _show(self, method: str) -> Any:
+        return KINDS[method].from_map(self._call(method, self._timeouts.step_s, {}))
+
     def _call(self, method: str, timeout_s: float, call: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answer to a call. Raises EnvError when there is none in time."""
         process = self._process
         if process is None:
             raise EnvError(f"{self._name}: {method} refused: {self._lost}; a reset starts it anew")
@@ -364,11 +360,7 @@ class Host:
             step = environment.step(call["action"])
             require_promised(environment.spec, self._wanted, step.observation, step.reward)
             return step_to_map(step)
-        if method == "metrics":
-            return metrics_to_map(environment.metrics())
-        if method == "render":
-            return {"picture": environment.render()}
-        raise ValueError(f"found method {method!r}, expected make, reset, step, metrics or render")
+        return KINDS[method].to_map(KINDS[method].run(environment, Touch(method)))
 
     def close(self) -> None:
         if self._made is not None:
@@ -376,10 +368,7 @@ class Host:
 
 
 def main() -> None:
-    """Serve an owner until it closes the pipe: calls on the standard input, answers on the standard output.
-
-    What an environment prints goes to the standard error.
-    """
+    """Serve an owner until it closes the pipe: calls on standard input, answers on standard output."""
     calls, answers = 0, os.dup(1)
     os.dup2(2, 1)  # for what an environment prints
     sys.stdout = sys.stderr

@@ -38,12 +38,7 @@ NO_UNIT = "no_unit"  # in names of numbers
 class RecordedEnvironment:
     """Shows the episodes of a data set of LeRobot's version 3.0, one of the task's for each seed in turn."""
 
-    def __init__(
-        self,
-        path: str,
-        tolerance: float = TOLERANCE,
-        kind: MotionKind = "position",
-    ) -> None:
+    def __init__(self, path: str, tolerance: float = TOLERANCE, kind: MotionKind = "position") -> None:
         """path: the data set's folder. tolerance: largest mean error of a success, in each unit of actions.
 
         kind: of the actions, which the data set does not have. Raises EnvError, DatasetError, DocumentError.
@@ -58,8 +53,7 @@ class RecordedEnvironment:
         self._by_task: dict[str, list[EpisodeEntry]] = {}
         for place in data.episodes:
             self._by_task.setdefault(", ".join(place.tasks), []).append(place)
-        endless = (np.inf,) * len(data.action_names)
-        lowest = (-np.inf,) * len(data.action_names)
+        lowest, endless = ((bound,) * len(data.action_names) for bound in (-np.inf, np.inf))
         self.spec = EnvironmentSpec(
             name="recording",
             control_rate_hz=data.fps,

@@ -20,10 +20,7 @@ _WIDE = 1e30  # of a bound that the environment does not have
 
 
 def make_robot_contract(environment: EnvironmentSpec, policy: PolicySpec, task: str) -> Contract:
-    """Return the contract of a policy's robot: the policy's names and order, the environment's bounds.
-
-    Raises DocumentError when no robot can be like that.
-    """
+    """Return a contract of the policy's names and order, the environment's bounds. Raises DocumentError."""
     content = write_robot_contract(environment, policy, task)
     return parse_document(content, Contract, f"{environment.name} as a robot")
 

@@ -150,10 +150,7 @@ class SlotPool:
         return [lease.error for lease in late]
 
     def close(self) -> None:
-        """End all leases and environments; safe to call again.
-
-        Raises EnvError when that takes too long, or when an environment cannot be closed.
-        """
+        """End all leases and environments; safe to call again. Raises EnvError when one cannot be closed."""
         with self._lock:
             was_closed, self._is_closed = self._is_closed, True
             held = dict(self._over)
@@ -253,7 +250,6 @@ class SlotPool:
 #
 # The holder chooses the ids, so that a request whose answer was lost can be repeated: it is carried out once,
 # and its repetitions get the same answer.
-
 
 SHORTEST_ID = 32  # characters of a lease's id, which is all that keeps others from its slots
 

@@ -24,10 +24,7 @@ HIDDEN = "why is shown by --reveal"  # an error may name a manifest or a server
 
 
 def open_names(folder: Path, evaluation: Evaluation) -> dict[str, str]:
-    """Return the shown name of each policy, drawn by chance when the folder has none yet.
-
-    Raises ResultsError for a file of other policies.
-    """
+    """Return policies' shown names, drawn if the folder has none. Raises ResultsError for those of others."""
     path = folder / NAMES
     if not path.exists():
         policies = list(evaluation.policies)

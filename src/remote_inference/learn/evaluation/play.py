@@ -56,7 +56,6 @@ class Episode:
     versions: dict[str, None] = field(default_factory=dict)
     held_steps: int = 0
     is_terminated: bool = False
-    _requests: int = 0
     _shown: EnvironmentObservation | None = None
 
     def reset(self) -> EnvironmentObservation:
@@ -70,7 +69,6 @@ class Episode:
     def ask(self, observation: PolicyObservation) -> PolicyAnswer:
         """Return the policy's answer. Raises PolicyError or ServerLostError."""
         answer = self.policy(observation, len(self.actions))
-        self._requests += 1
         self.inference_s.append(answer.inference_s)
         self.session_wait_s += answer.session_wait_s
         self.versions[answer.policy_version] = None
@@ -78,7 +76,7 @@ class Episode:
 
     def draw_seed(self) -> int:
         """Return the seed of the noise in the next answer: the same in every run."""
-        return Sampling(self.key.seed).seed_of(self._requests)
+        return Sampling(self.key.seed).seed_of(len(self.inference_s))
 
     def step(self, action: Actions) -> Step:
         """Execute an action `[A]` in the environment's order."""

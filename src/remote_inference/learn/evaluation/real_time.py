@@ -19,15 +19,9 @@ from typing import Protocol
 from remote_inference.base.documents.registry import Registry
 from remote_inference.base.policy import PolicySpec
 from remote_inference.learn.environment import EnvError, EnvironmentSpec
+from remote_inference.learn.evaluation import episode_ledger
 from remote_inference.learn.evaluation.document import EpisodeKey, Evaluation
-from remote_inference.learn.evaluation.episode_ledger import (
-    EpisodeLedger,
-    Played,
-    RobotLostError,
-    describe,
-    find_failure,
-    naming,
-)
+from remote_inference.learn.evaluation.episode_ledger import EpisodeLedger, Played, RobotLostError
 from remote_inference.learn.evaluation.policies import PolicyPlace
 from remote_inference.learn.evaluation.results import EpisodeResult, LostEpisode, check_versions
 
@@ -112,10 +106,7 @@ class _Slot:
         self._stack.close()
 
     def play(self, keys: Iterable[EpisodeKey], is_ending: Callable[[], bool]) -> None:
-        """Play episodes with a robot that is started as often as an episode may be tried.
-
-        Raises PolicyError, DocumentError.
-        """
+        """Play episodes with a robot that is started as often as an episode may be tried."""
         if is_ending():
             return
         with suppress(RobotLostError):  # then `_problem` is why
@@ -142,13 +133,14 @@ class _Slot:
     def _open(self) -> RealTimeRobot:
         kind = self._plan.evaluation.policies[self._policy].kind
         try:
-            with naming(f"policies.{self._policy} at {self._plan.latency_ms:g} ms"):
+            with episode_ledger.naming(f"policies.{self._policy} at {self._plan.latency_ms:g} ms"):
                 robot = self._stack.enter_context(ROBOTS.get(kind)(self._plan))
             check_versions({self._policy: robot.spec.fingerprint}, self._ledger.folder)
         except BaseException as error:
             self.close()
             if isinstance(error, RobotLostError):
-                self._problem, self._kind = describe(error), find_failure(error).kind
+                self._problem = episode_ledger.describe(error)
+                self._kind = episode_ledger.find_failure(error).kind
             raise
         self._robot, self._problem = robot, ""
         return robot

@@ -12,28 +12,21 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from remote_inference.base.documents.problems import finite
+from remote_inference.learn.evaluation import statistics
 from remote_inference.learn.evaluation.blinding import blind
 from remote_inference.learn.evaluation.document import STEPPED, Condition, Evaluation
 from remote_inference.learn.evaluation.results import EpisodeResult, ResultsFolder, write_whole
-from remote_inference.learn.evaluation.statistics import (
-    Degradation,
-    Pair,
-    Spread,
-    Summary,
-    compare_policies,
-    find_degradations,
-    summarise,
-)
+from remote_inference.learn.evaluation.statistics import Degradation, Pair, Spread, Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # -- Success by latency as a picture, SVG text: what a policy loses, and how sure that is ----------------
-
 
 _WIDTH_IN, _HEIGHT_IN, _ROW_IN, _FOOT_IN = 8.0, 3.4, 0.35, 0.8
 
@@ -66,11 +59,9 @@ def draw_success(summaries: Sequence[Summary]) -> str:
 
 
 def _draw_by_latency(axes: Axes, lines: Sequence[tuple[str, Sequence[Summary]]]) -> None:
-    from remote_inference.bags.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION  # noqa: PLC0415
+    from remote_inference.bags.report.style import COLOURS  # noqa: PLC0415
 
-    colours = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY)
-    for number, (label, found) in enumerate(lines):
-        colour = colours[number % len(colours)]
+    for (label, found), colour in zip(lines, cycle(COLOURS), strict=False):
         for mode, shape, filling in (
             ("charged", "o-", colour),
             ("real_time", "s--", colour),
@@ -148,14 +139,14 @@ class Findings:
         conditions = list(evaluation.conditions(tasks[0]))
         seeds = range(evaluation.first_seed, evaluation.first_seed + evaluation.episodes)
         asked = [one for one in results if one.key.condition in conditions and one.seed in seeds]
-        summaries = summarise(asked, conditions)
+        summaries = statistics.summarise(asked, conditions)
         return cls(
             len(conditions) * evaluation.episodes,
             len(asked),
             lost,
             summaries,
-            compare_policies(asked),
-            find_degradations(summaries),
+            statistics.compare_policies(asked),
+            statistics.find_degradations(summaries),
         )
 
     def to_json(self) -> dict[str, object]:
@@ -248,7 +239,8 @@ def _success_row(one: Summary) -> tuple[str, ...]:
 def _times_row(one: Summary) -> tuple[str, ...]:
     times = [found[name] for found in (one.inference_ms, one.step_ms) for name in _QUANTITIES]
     _, *place = _place(one.condition)
-    return (*place, *map(_milliseconds, times), f"{one.session_wait_ms / 1e3:.1f}")
+    shown = ["" if time_ms is None else f"{time_ms:.2f}" for time_ms in times]
+    return (*place, *shown, f"{one.session_wait_ms / 1e3:.1f}")
 
 
 def _degradation_part(degradations: Sequence[Degradation]) -> str:
@@ -311,9 +303,9 @@ def _section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], *, 
     if not rows and not always:
         return ""
     marks = [' class="n"' if name.startswith("*") else "" for name in head]
-    cells = "".join(
-        f"<th{mark}>{_breakable(name.removeprefix('*'))}</th>" for name, mark in zip(head, marks, strict=True)
-    )
+    # Names of numbers are long: they may break within.
+    names = [re.sub(r"([_./])", r"\1<wbr>", escape(name.removeprefix("*"))) for name in head]
+    cells = "".join(f"<th{mark}>{name}</th>" for name, mark in zip(names, marks, strict=True))
     body = "".join(
         "<tr>"
         + "".join(f"<td{mark}>{escape(cell)}</td>" for cell, mark in zip(row, marks, strict=True))
@@ -323,16 +315,7 @@ def _section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], *, 
     return f'<h2>{title}</h2><div class="wide"><table><tr>{cells}</tr>{body}</table></div>'
 
 
-def _breakable(name: str) -> str:
-    """Return a name as markup that may break within: those of numbers are long."""
-    return re.sub(r"([_./])", r"\1<wbr>", escape(name))
-
-
 def _spread(one: Spread | None) -> str:
     if one is None:
         return ""
     return f"{one.mean:.4g}" if one.std is None else f"{one.mean:.4g} ± {one.std:.2g}"
-
-
-def _milliseconds(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"

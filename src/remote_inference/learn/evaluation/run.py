@@ -31,17 +31,10 @@ from remote_inference.learn.environments.emulated_robot import EmulatedRobot, Ne
 from remote_inference.learn.environments.policy_view import PolicyView
 from remote_inference.learn.environments.process_environment import ProcessEnvironment
 from remote_inference.learn.environments.runners import Timeouts
+from remote_inference.learn.evaluation import episode_ledger
 from remote_inference.learn.evaluation.blinding import mix
 from remote_inference.learn.evaluation.document import REAL_TIME, EpisodeKey, Evaluation
-from remote_inference.learn.evaluation.episode_ledger import (
-    EpisodeLedger,
-    Played,
-    Report,
-    Tally,
-    describe,
-    find_failure,
-    naming,
-)
+from remote_inference.learn.evaluation.episode_ledger import EpisodeLedger, Played, Report, Tally
 from remote_inference.learn.evaluation.play import PLAY, Episode
 from remote_inference.learn.evaluation.policies import POLICIES, EvaluatedPolicy, PolicyPlace
 from remote_inference.learn.evaluation.real_time import play_in_real_time
@@ -52,7 +45,6 @@ if TYPE_CHECKING:
     from remote_inference.learn.evaluation.saving import SavedEpisodes  # imports pyarrow
 
 # -- Plays episodes in virtual time: as many at once as there are environments, each in a process of its own
-
 
 JOIN_S = 15.0  # until a worker that does not end is given up
 POLL_S = 0.2  # between two checks whether the workers have ended
@@ -76,10 +68,7 @@ class Workers:
     def play(
         self, keys: Iterable[EpisodeKey], first: ProcessEnvironment, policies: Mapping[str, EvaluatedPolicy]
     ) -> None:
-        """Play all episodes. first: an environment that is open. An interrupt ends the workers, too.
-
-        Raises what ended them early.
-        """
+        """Play all episodes. first: an open environment. Raises what ended them early, an interrupt, too."""
         self._due.extend(keys)
         self._policies = policies
         count = min(self._evaluation.num_envs, len(self._due))
@@ -129,10 +118,7 @@ class Workers:
             environment.close()
 
     def retry(self, call: Callable[[], Found]) -> Found:
-        """Return the result of a call outside of episodes; if the environment dies, repeat it with the next.
-
-        Raises EnvError when as many have died as an episode may cost.
-        """
+        """Return a call's result, outside of episodes, repeated while environments die. Raises EnvError."""
         return self._ledger.retry(call, EnvLostError, self._stop.is_set)
 
     # -- on their threads ----------------------------------------------------------------------------------
@@ -183,10 +169,10 @@ class Workers:
         try:
             PLAY[episode.key.condition.mode](episode)
         except Exception as error:
-            if not find_failure(error).is_result:
+            if not episode_ledger.find_failure(error).is_result:
                 raise
             self._ledger.count(error, met)
-            why = describe(error)
+            why = episode_ledger.describe(error)
         try:
             metrics = episode.environment.metrics()
         except EnvError:
@@ -289,15 +275,12 @@ class Run:
 def open_policies(
     evaluation: Evaluation, home: Path, spec: EnvironmentSpec, stack: ExitStack
 ) -> dict[str, EvaluatedPolicy]:
-    """Return the policies by name. home: folder of the document. stack: closes them.
-
-    Raises PolicyError with a policy's name.
-    """
+    """Return the policies by name. home: of the document. stack: closes them. Raises PolicyError."""
     policies: dict[str, EvaluatedPolicy] = {}
     accepts = evaluation.robot.accept_weight_updates
     for name, source in evaluation.policies.items():
         place = PolicyPlace.of(source.path, source.server, home, accepts_weight_updates=accepts)
-        with naming(f"policies.{name}"):
+        with episode_ledger.naming(f"policies.{name}"):
             policies[name] = POLICIES.get(source.kind)(place, spec, evaluation.num_envs)
         stack.callback(_close, policies[name])
     return policies
@@ -306,10 +289,7 @@ def open_policies(
 def check_robots(
     evaluation: Evaluation, policies: Mapping[str, EvaluatedPolicy], environment: Environment
 ) -> list[str]:
-    """Return what will not work well at a latency.
-
-    Raises UserError when a policy does not fit the environment, or a robot cannot work at a latency.
-    """
+    """Return what works badly at a latency. Raises UserError for a policy or robot that cannot work."""
     warnings: list[str] = []
     task = (evaluation.tasks or environment.spec.tasks)[0]
     for name, policy in policies.items():
@@ -321,7 +301,7 @@ def check_robots(
             continue
         for latency_ms in evaluation.latencies_ms:
             what = f"policies.{name} at {latency_ms:g} ms"
-            with naming(what):
+            with episode_ledger.naming(what):
                 path = NetworkPath(latency_ms / 1e3, evaluation.jitter_ms / 1e3)
                 robot = EmulatedRobot(view, evaluation.robot, task, first=first, path=path)
             warnings += [f"{what}: {warning}" for warning in robot.warnings]

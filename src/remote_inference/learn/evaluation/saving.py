@@ -20,16 +20,8 @@ from remote_inference.learn.environment import EnvironmentSpec, FeatureKind
 from remote_inference.learn.environments.robot_contract import make_data_set_contract
 from remote_inference.learn.evaluation.play import PlayedTick
 from remote_inference.learn.evaluation.results import EpisodeResult
-from remote_inference.learn.rollouts.saving import (
-    DONE,
-    REWARD,
-    SUCCESS,
-    OutcomeDataSet,
-    OutcomeTick,
-    SavingError,
-    describe_tick,
-    require_new,
-)
+from remote_inference.learn.rollouts import saving
+from remote_inference.learn.rollouts.saving import OutcomeDataSet, OutcomeTick, SavingError
 
 EPISODES_FILE = "meta/evaluation.json"  # what LeRobot's own files have no place for
 
@@ -39,7 +31,7 @@ class SavedEpisodes(AbstractContextManager["SavedEpisodes"]):
 
     def __init__(self, folder: Path, spec: EnvironmentSpec) -> None:
         """Begin a data set of an environment's episodes. Raises SavingError when the folder exists."""
-        require_new(folder)
+        saving.require_new(folder)
         self._folder, self._spec = folder, spec
         features = spec.features
         self.cameras = tuple(name for name, one in features.items() if one.kind is FeatureKind.RGB)
@@ -79,7 +71,7 @@ class SavedEpisodes(AbstractContextManager["SavedEpisodes"]):
         for number, one in enumerate(ticks):
             is_last = number == len(ticks) - 1
             yield OutcomeTick(
-                **describe_tick(self._spec, self.cameras, one.shown, one.action),
+                **saving.describe_tick(self._spec, self.cameras, one.shown, one.action),
                 tick=number,
                 episode_id=len(self._episodes),
                 task=result.task,
@@ -87,7 +79,11 @@ class SavedEpisodes(AbstractContextManager["SavedEpisodes"]):
                 seq_id=0,
                 step_index=0,
                 policy_version=", ".join(result.policy_versions),
-                own={REWARD: one.step.reward, DONE: is_last, SUCCESS: is_last and result.success},
+                own={
+                    saving.REWARD: one.step.reward,
+                    saving.DONE: is_last,
+                    saving.SUCCESS: is_last and result.success,
+                },
             )
 
     @contextmanager

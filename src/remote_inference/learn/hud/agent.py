@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -25,9 +25,11 @@ from remote_inference.base.wire.images.images import image_to_message
 from remote_inference.base.wire.observation import observation_to_message
 from remote_inference.learn.hud.client import HudControl, HudError, HudRobot
 from remote_inference.learn.hud.contract import ACTION, OBSERVATION, HudContract
+from remote_inference.robot.queue.action_queue import ActionQueue, MergeMode
+from remote_inference.robot.queue.ensemble import Ensemble
+from remote_inference.robot.queue.plan import ChunkSource
 
 # -- How an agent plays an episode of a HUD bridge: in turns, or in real time, as the bridge's clock goes
-
 
 MAX_STEPS = 520  # of an episode, as HUD's own agent
 
@@ -42,25 +44,37 @@ class Played:
     steps: int
     requests: int
     ended: bool  # by the environment, not by our limit
+    score: Mapping[str, Any] = field(default_factory=dict)  # the bridge's result
 
 
-def play(robot: HudRobot, ask: Ask, max_steps: int) -> Played:
+def play(robot: HudRobot, ask: Ask, max_steps: int, ensemble: Ensemble | None = None) -> Played:
     """Play a claimed episode of so many steps at most; a bridge in real time is known by its frames' `meta`.
 
-    Raises HudError for the bridge, and what `ask` raises.
+    ensemble: ask in each turn, and play means of all chunks so far. Raises HudError for the bridge, also for
+    one in real time with an ensemble, and what `ask` raises.
     """
     shown = robot.observe()
-    if "meta" in shown:
-        return _play_in_real_time(robot, shown, ask, max_steps)
-    return _play_stepped(robot, shown, ask, max_steps)
+    if "meta" not in shown:
+        return _play_stepped(robot, shown, ask, max_steps, ensemble)
+    if ensemble is not None:
+        raise HudError("--ensemble-coeff: found a bridge in real time, expected one in turns")
+    return _play_in_real_time(robot, shown, ask, max_steps)
 
 
-def _play_stepped(robot: HudRobot, shown: Mapping[str, Any], ask: Ask, max_steps: int) -> Played:
-    """Play each chunk to its end, then ask for the next."""
+def _play_stepped(
+    robot: HudRobot, shown: Mapping[str, Any], ask: Ask, max_steps: int, ensemble: Ensemble | None
+) -> Played:
+    """Play each chunk to its end, then ask for the next; of means, one action."""
     steps = requests = 0
+    queue = ActionQueue(ensemble=ensemble)
     while not shown.get("terminated") and steps < max_steps:
         chunk = ask(shown, requests == 0)
         requests += 1
+        if ensemble is not None:
+            source = ChunkSource(0, "", requests, 0, "", "")
+            queue.merge(source, chunk, chunk, MergeMode.REPLACE, latency_steps=0, executed_before=steps)
+            chunk = queue.plan.head_point[np.newaxis].astype(np.float32)
+            queue.get()
         for action in chunk:
             robot.act(action)
             shown, steps = robot.observe(), steps + 1
@@ -93,13 +107,6 @@ def _index_of(shown: Mapping[str, Any]) -> int:
     if isinstance(index, bool) or not isinstance(index, int | np.integer) or index < 0:
         raise HudError(f"meta: obs_index: found {show_value(index)}, expected the observation's number")
     return int(index)
-
-
-@dataclass(frozen=True)
-class HudEpisode(Played):
-    """The outcome of one episode. score: the bridge's result."""
-
-    score: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -164,17 +171,20 @@ class HudAgent:
         server: str,
         timeout_s: float,
         rename: Mapping[str, str],
+        *,
+        ensemble: Ensemble | None = None,
     ) -> None:
-        """rename: the policy's names for cameras of the bridge. Raises HudError for its contract."""
+        """rename: the policy's names of cameras. ensemble: as of `play`. Raises HudError for the contract."""
         self._client = client
         self._control = control
         self._server = server
         self._timeout_s = timeout_s
+        self._ensemble = ensemble
         found = control.call("contract").get("contract")
         self._features = HudFeatures.of(found if isinstance(found, dict) else {}, rename)
         self._url = str(control.call("url").get("url"))
 
-    def play(self, task: Mapping[str, Any]) -> HudEpisode:
+    def play(self, task: Mapping[str, Any]) -> Played:
         """Play one episode. task: what the bridge's reset takes, such as seed and task.
 
         Raises HudError for the bridge, OperatorError and SessionRefusedError for the server.
@@ -188,15 +198,14 @@ class HudAgent:
                 ServerSession(self._client, self._server, offer, self._timeout_s) as session,
                 HudRobot(self._url, token, self._timeout_s) as robot,
             ):
-                played = play(robot, partial(self._ask, session, prompt), MAX_STEPS)
+                played = play(robot, partial(self._ask, session, prompt), MAX_STEPS, self._ensemble)
         finally:
             score = self._control.call("result", token=token)
-        return HudEpisode(**vars(played), score=score)
+        return replace(played, score=score)
 
     def _ask(
         self, session: ServerSession, prompt: str, shown: Mapping[str, Any], is_first: bool
     ) -> Float32Array:
-        """Return the chunk for an observation. Raises HudError when the server cannot answer."""
         needed = {image.name for image in session.offer.images}
         request = Request(
             session_id="",  # these three are the session's

@@ -153,10 +153,7 @@ class NewestFrame:
         self._thread.start()
 
     def newest(self) -> dict[str, Any]:
-        """Return the newest frame, each one once; wait for one.
-
-        Raises HudError when none comes in time, an error comes instead, or the last one has been taken.
-        """
+        """Return the newest frame, each once; wait for one. Raises HudError when none follows."""
         with self._changed:
             self._changed.wait_for(lambda: self._frame is not None or self._end is not None)
             return self._pop()

@@ -9,19 +9,10 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
+from remote_inference.base.contract import generated
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.fields import Finite, Positive
-from remote_inference.base.contract.generated import (
-    UNKNOWN_FPS,
-    UNKNOWN_KIND,
-    UNKNOWN_LIMITS,
-    UNKNOWN_ROBOT_TYPE,
-    GeneratedContract,
-    add_camera,
-    leave_grippers_unwatched,
-    unknown_commands,
-    unknown_limit,
-)
+from remote_inference.base.contract.generated import GeneratedContract
 from remote_inference.base.contract.state_source import JOINT_STATE
 from remote_inference.base.documents.document import Document, DocumentError, mark, parse_document, parse_json
 from remote_inference.base.errors import UserError
@@ -105,22 +96,19 @@ def _read(text: str | bytes, source: str) -> HudContract:
 
 
 def import_contract(text: str | bytes, source: str) -> GeneratedContract:
-    """Return a contract for the robot of a HUD environment's contract.json, topics and velocities marked.
-
-    source: the file's name. Raises DocumentError.
-    """
+    """Return a contract of HUD's, topics and velocities marked. source: of the text. Raises DocumentError."""
     hud, notes = _read(text, source), [*NOTES]
     content: dict[str, Any] = {
-        "robot_type": hud.robot_type or UNKNOWN_ROBOT_TYPE,
-        "fps": float(hud.control_rate) if hud.control_rate else mark(UNKNOWN_FPS),
+        "robot_type": hud.robot_type or generated.UNKNOWN_ROBOT_TYPE,
+        "fps": float(hud.control_rate) if hud.control_rate else mark(generated.UNKNOWN_FPS),
     }
     sources: list[dict[str, Any]] = []
     for key, feature in hud.features.items():
         if feature.role != OBSERVATION:
             continue
         if feature.is_image:
-            slug = key.replace("/", "_").removeprefix(IMAGES)
-            add_camera(content, IMAGES + slug, COLOURS.get(feature.type or "", mark("rgb or depth")))
+            colour = COLOURS.get(feature.type or "", mark("rgb or depth"))
+            generated.add_camera(content, IMAGES + key.replace("/", "_").removeprefix(IMAGES), colour)
         elif feature.dtype == "string":
             notes.append(f"{key}: left out, a text is the contract's task")
         else:
@@ -131,20 +119,20 @@ def import_contract(text: str | bytes, source: str) -> GeneratedContract:
     names: Any = list(action.joints) or mark("a list of the actions, which the HUD contract does not name")
     kind = "position" if action.type or action.state_type else ""
     content["actions"] = {
-        "kind": kind or UNKNOWN_KIND,
+        "kind": kind or generated.UNKNOWN_KIND,
         "names": names,
-        "limits": _limits(action, kind) or UNKNOWN_LIMITS,
+        "limits": _limits(action, kind) or generated.UNKNOWN_LIMITS,
     }
-    content["commands"] = unknown_commands(names)
+    content["commands"] = generated.unknown_commands(names)
     return GeneratedContract(content, tuple(notes))
 
 
 def _limits(action: Feature, kind: str) -> dict[str, Any]:
-    limits = {name: unknown_limit(kind, "the HUD contract has none") for name in action.joints}
+    limits = {name: generated.unknown_limit(kind, "the HUD contract has none") for name in action.joints}
     if action.limits is not None and limits:
         for name, low, high in zip(limits, action.limits.min, action.limits.max, strict=True):
             limits[name] |= {"min": low, "max": high}
-    return leave_grippers_unwatched(limits, kind)
+    return generated.leave_grippers_unwatched(limits, kind)
 
 
 def to_hud(contract: Contract) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import websockets
@@ -133,7 +134,7 @@ class HudServer:
         while not frame["terminated"]:
             action = _actions(_read(await asyncio.wait_for(agent.recv(), ACTION_TIMEOUT_S)))
             self._require_bound(agent)
-            frame = await self._run_call(lambda action=action: self._environment.act(action))  # type: ignore[misc]
+            frame = await self._run_call(partial(self._environment.act, action))
             await _send(agent, frame)
         await agent.wait_closed()
 
@@ -181,7 +182,7 @@ class HudServer:
             if index is not None and not isinstance(index, int):
                 raise UserError(f"obs_index: found {type(index).__name__}, expected an integer")
             self._require_bound(agent)
-            await self._run_call(lambda chunk=chunk, index=index: self._environment.queue_chunk(chunk, index))  # type: ignore[misc]
+            await self._run_call(partial(self._environment.queue_chunk, chunk, index))
 
     # -- the control channel -------------------------------------------------------------------------------
 
@@ -285,7 +286,6 @@ async def _refuse(agent: ServerConnection, reason: str) -> None:
 
 
 def _read(message: str | bytes) -> dict[str, Any]:
-    """Return an agent's frame. Raises UserError for one that cannot be read."""
     if isinstance(message, str):
         raise UserError("found a text frame, expected msgpack")
     return unpack_map(message)

@@ -30,7 +30,6 @@ from remote_inference.srv import GetOutcome, ResetEnvironment
 
 # -- The parameters by which nodes name an environment and its options -----------------------------------
 
-
 EnvironmentName = Annotated[
     str, Field(description="built-in name, gymnasium:<id>, package.module:attribute or an entry point")
 ]
@@ -98,11 +97,7 @@ class EnvironmentNode(Node):
             self._spec = self._environment.spec
             self._sensors = SimulatedSensors(self, contract, self._spec)
             self._controllers = SimulatedControllers(
-                self,
-                contract,
-                self._spec,
-                before_command=self._advance_to_now,
-                after_commands=self._step,
+                self, contract, self._spec, before_command=self._advance_to_now, after_commands=self._step
             )
             self._begin(0, self._spec.tasks[0])
         except EnvError as error:

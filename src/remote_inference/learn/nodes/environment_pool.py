@@ -36,7 +36,6 @@ from remote_inference.srv import LeaseEnvironments, ReleaseLease, RenewLease, To
 
 # -- What an environment_pool answers: requests become calls on its slots, outcomes responses; no node here
 
-
 Response = TypeVar("Response")
 Result = TypeVar("Result")
 
@@ -137,7 +136,6 @@ class PoolAnswers:
 
 
 def _describe_lease(whole: Future[Grant]) -> LeaseEnvironments.Response:
-    """Return the response to a lease that is whole, or could not be had."""
     if (error := whole.exception()) is not None:
         return LeaseEnvironments.Response(message=str(error))
     grant = whole.result()
@@ -151,7 +149,6 @@ def _describe_lease(whole: Future[Grant]) -> LeaseEnvironments.Response:
 
 
 def _describe_touch(slot: int, outcome: Future[bytes]) -> TouchSlot.Response:
-    """Return the response to a touch that ran, or failed."""
     error = outcome.exception()
     if error is None:
         return TouchSlot.Response(result=bytes_field(outcome.result()))
@@ -189,9 +186,7 @@ class EnvironmentPool(Node):
         config = declare_parameters(self, PoolConfig)
         options = read_options(config.options)
         self._pool = SlotPool(
-            lambda: ProcessEnvironment(config.environment, options),
-            config.slots,
-            lease_s=config.lease_s,
+            lambda: ProcessEnvironment(config.environment, options), config.slots, lease_s=config.lease_s
         )
         self._answers = PoolAnswers(self._pool)
         self._load = ""

@@ -45,13 +45,7 @@ class EpisodeOperator(OperatorClient):
 
     def wait_for_robot(self, timeout_s: float) -> None:
         """Wait until simulator and robot offer everything an episode needs, and the robot has a session."""
-        clients = (
-            self._pause,
-            self._resume,
-            self._start_episode,
-            self._reset_environment,
-            self._read_outcome,
-        )
+        clients = self._pause, self._resume, self._start_episode, self._reset_environment, self._read_outcome
         self.wait_for(
             lambda: all(client.service_is_ready() for client in clients),
             "simulator and robot ready",

@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from remote_inference.base.admission import make_offer
 from remote_inference.base.clients.operator_client import OperatorClient, OperatorError
@@ -95,28 +95,14 @@ def _image_shape(shape: tuple[int | None, ...]) -> tuple[int, int, int]:
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 8.0  # between two attempts to open a session
 
 
-@dataclass(frozen=True)
-class Patience:
-    """How long a server is waited for [s].
-
-    call_s: for the answer to a service. answer_s: for a chunk. return_s: for a server that opens no session,
-    whether it is silent or full, since the first attempt that failed; then each episode has one attempt.
-    """
-
-    call_s: float = 10.0
-    answer_s: float = 30.0
-    return_s: float = 120.0
-
-
-PATIENCE = Patience()
+CALL_S, ANSWER_S = 10.0, 30.0  # until the answer to a service, and until a chunk
+# Of a server that opens no session, silent or full, since the first attempt that failed; then each episode
+# has one attempt.
+RETURN_S = 120.0
 
 
 def open_server(place: PolicyPlace, environment: EnvironmentSpec, num_envs: int) -> ServerPolicy:
-    """Find a server.
-
-    Raises PolicyError when it is silent, has no policy, admits too few sessions or lets trainers change
-    weights that shall stay.
-    """
+    """Find a server. Raises PolicyError for one that is silent or cannot play the episodes."""
     place.check("server", "the full name of a policy_server's node, such as /policy_server")
     server = f"/{place.server.strip('/')}"
     if problem := find_topic_name_problem(server):
@@ -186,7 +172,7 @@ class _Slot:
         """Return the policy of the server. Raises PolicyError or OperatorError."""
         server = self._policy.server
         status: ServerStatus = self._client.call(
-            GetStatus, f"{server}/get_status", GetStatus.Request(), PATIENCE.call_s
+            GetStatus, f"{server}/get_status", GetStatus.Request(), CALL_S
         ).status
         accepts_weight_updates = self._policy.accepts_weight_updates
         if problem := find_status_problem(status, num_envs, accepts_weight_updates=accepts_weight_updates):
@@ -207,7 +193,7 @@ class _Slot:
 
     def close(self) -> bool:
         """End the session and the client; return False when the slot stays in use."""
-        if not self._in_use.acquire(timeout=PATIENCE.call_s):
+        if not self._in_use.acquire(timeout=CALL_S):
             return False
         with self._client:
             if self._is_open and self._session is not None:
@@ -223,7 +209,7 @@ class _Slot:
         begin_s = time.monotonic()
         try:
             message = self._write(observation, is_begin)
-            chunk = session.ask(message, PATIENCE.answer_s, self._watch)
+            chunk = session.ask(message, ANSWER_S, self._watch)
         except (OperatorError, WireError) as error:
             self._is_open = False
             place = f"server {policy.server}: " if isinstance(error, WireError) else ""  # else it names it
@@ -265,10 +251,7 @@ class _Slot:
     # -- the session ---------------------------------------------------------------------------------------
 
     def _require_session(self, task: str) -> float:
-        """Open a session for a task unless there is one; wait for a server that may return.
-
-        Return how long that took [s]. Raises ServerLostError.
-        """
+        """Ensure a session for a task, if need be of a server that returns; return the wait [s]."""
         if self._has_session(task):
             return 0.0
         begin_s = time.monotonic()
@@ -292,7 +275,7 @@ class _Slot:
         is_final = isinstance(error, SessionRefusedError) and not error.is_passing
         now_s = time.monotonic()
         missed_s = policy.missed_s = min(policy.missed_s, now_s)
-        if is_final or now_s - missed_s >= PATIENCE.return_s:
+        if is_final or now_s - missed_s >= RETURN_S:
             raise ServerLostError(str(error)) from error
 
     def _open(self, task: str) -> None:
@@ -303,7 +286,7 @@ class _Slot:
         offer = make_offer(contract, accepts_weight_updates=policy.accepts_weight_updates)
         offer = replace(offer, images=images)  # as they are rendered
         if self._session is None:
-            self._session = ServerSession(self._client, policy.server, offer, PATIENCE.call_s)
+            self._session = ServerSession(self._client, policy.server, offer, CALL_S)
         else:
             self._session.offer = replace(self._session.offer, task=task)
             self._session.reopen()

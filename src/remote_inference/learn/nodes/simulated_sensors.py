@@ -93,7 +93,6 @@ class SimulatedControllers:
 COMPRESSED = "/compressed"  # what image_transport adds to the topic of the raw images
 _KINDS = {"rgb": FeatureKind.RGB, "depth": FeatureKind.DEPTH}
 
-
 # The values of a JointState: by joint and array, the feature that holds the value, and its place there.
 _Entries = dict[tuple[str, str], tuple[str, int]]
 
@@ -202,7 +201,6 @@ def _joint_state(entries: _Entries, observation: EnvironmentObservation, header:
 
 
 def _find_image(spec: EnvironmentSpec, feature: str, source: ImageSource) -> str:
-    """Return a camera's feature. Raises EnvError where the environment has none, or of another kind."""
     kind = _KINDS[source.colour]
     if feature in spec.features and spec.features[feature].kind is kind:
         return feature

@@ -36,21 +36,10 @@ from remote_inference.base.nodes.robot_logger import calm
 from remote_inference.base.nodes.runtime import end_client
 from remote_inference.base.nodes.timers import TimerSchedule
 from remote_inference.base.policy import Policy, PolicyError, ServingMode, UpdatablePolicy
+from remote_inference.base.wire import qos
 from remote_inference.base.wire.arrays import WireError
-from remote_inference.base.wire.qos import (
-    WEIGHTS_QOS,
-    WEIGHTS_REPLIES_QOS,
-    WEIGHTS_REPLIES_TOPIC,
-    WEIGHTS_TOPIC,
-)
-from remote_inference.learn.weights.fragment_link import (
-    PING_S,
-    PROTOCOL,
-    Fragment,
-    FragmentKind,
-    FragmentLink,
-    LinkTable,
-)
+from remote_inference.learn.weights import fragment_link
+from remote_inference.learn.weights.fragment_link import Fragment, FragmentKind, FragmentLink, LinkTable
 from remote_inference.learn.weights.frames import Applied, LinkClosedError, Refused
 from remote_inference.learn.weights.live import Listener, LiveWeights
 from remote_inference.learn.weights.reasons import WeightsError
@@ -155,16 +144,15 @@ class RosLink:
             start_parameter_services=False,
         )
         self._node, self._logger = node, node.get_logger()
-        publisher = node.create_publisher(WeightsFragment, f"{self._server}/{WEIGHTS_TOPIC}", WEIGHTS_QOS)
+        topic, replies = f"{self._server}/{qos.WEIGHTS_TOPIC}", f"{self._server}/{qos.WEIGHTS_REPLIES_TOPIC}"
+        publisher = node.create_publisher(WeightsFragment, topic, qos.WEIGHTS_QOS)
         self._link = FragmentLink(self._server, link_id, partial(publish, publisher, self._logger))
-        node.create_subscription(
-            WeightsFragment, f"{self._server}/{WEIGHTS_REPLIES_TOPIC}", self._on_message, WEIGHTS_REPLIES_QOS
-        )
+        node.create_subscription(WeightsFragment, replies, self._on_message, qos.WEIGHTS_REPLIES_QOS)
         self._client = node.create_client(OpenWeightsLink, f"{self._server}/{OPEN_SERVICE}")
         self._executor, _ = make_executor("single", self._context)
         add_node(self._executor, node)
         self._schedule = TimerSchedule()
-        self._schedule.every(PING_S, self._tend)
+        self._schedule.every(fragment_link.PING_S, self._tend)
 
     def _open(self, link_id: str, end_s: float) -> None:
         """Ask the server to open the link. Raises LinkClosedError when it refuses, TimeoutError.
@@ -174,7 +162,7 @@ class RosLink:
         while not self._client.service_is_ready():
             self._wait(end_s, f"no service {OPEN_SERVICE}")
         request = OpenWeightsLink.Request(
-            protocol=PROTOCOL, link_id=link_id, trainer=self._node.get_fully_qualified_name()
+            protocol=fragment_link.PROTOCOL, link_id=link_id, trainer=self._node.get_fully_qualified_name()
         )
         asked: list[Future] = []
         again_s = time.monotonic()
@@ -214,7 +202,6 @@ class RosLink:
 
 connect = RosLink  # what a trainer calls
 
-
 # -- A server's end of weights over ROS: a service that opens links, and a topic each way for all of them
 
 NOT_LISTENING = "no weights are accepted here"
@@ -238,10 +225,10 @@ class TrainerLinks:
         """Let trainers open links, until the returned table is closed; one table at a time."""
         self._destroy_topics()
         publisher = self._node.create_publisher(
-            WeightsFragment, f"~/{WEIGHTS_REPLIES_TOPIC}", WEIGHTS_REPLIES_QOS
+            WeightsFragment, f"~/{qos.WEIGHTS_REPLIES_TOPIC}", qos.WEIGHTS_REPLIES_QOS
         )
         subscription = self._node.create_subscription(
-            WeightsFragment, f"~/{WEIGHTS_TOPIC}", self._on_message, WEIGHTS_QOS
+            WeightsFragment, f"~/{qos.WEIGHTS_TOPIC}", self._on_message, qos.WEIGHTS_QOS
         )
         self._topics = subscription, publisher
         self._table = LinkTable(
@@ -260,7 +247,7 @@ class TrainerLinks:
     def _open(
         self, request: OpenWeightsLink.Request, response: OpenWeightsLink.Response
     ) -> OpenWeightsLink.Response:
-        response.protocol = PROTOCOL
+        response.protocol = fragment_link.PROTOCOL
         table = self._table
         response.message = (
             table.open(request.protocol, request.link_id, request.trainer) if table else NOT_LISTENING

@@ -29,7 +29,6 @@ from remote_inference.msg import Observation
 
 # -- Errors of predicted actions by joint and by row of the chunk, summed up without keeping them --------
 
-
 QUANTILE = 0.95
 # Errors are counted in classes whose bounds grow by RATIO, so that a quantile is exact to 1 % at any unit.
 RATIO = 1.01
@@ -166,7 +165,6 @@ def require_history(source: str, observation_steps: int, offer: SessionOffer) ->
 
 # -- The robot's offer of recorded requests: their joints and cameras, in order ---------------------------
 
-
 STATUS_TYPE = "remote_inference/msg/ServerStatus"
 
 
@@ -236,7 +234,6 @@ def _needed_then(bag: BagReader) -> set[frozenset[str]]:
 
 # -- The begin of a comparison, to be drawn: what was executed, and the chunks that were predicted for it
 
-
 LENGTH_S = 15.0
 
 
@@ -290,10 +287,7 @@ class Evaluation:
 
 
 def evaluate(robot: RobotBag, answerer: Answerer, on_progress: OnProgress) -> Evaluation:
-    """Replay all requests of a robot in a bag to a policy.
-
-    Raises BagError for a damaged bag, and for one without a contract or of other joints than the contract's.
-    """
+    """Replay a robot's requests to a policy. Raises BagError for a bag that is damaged or does not fit."""
     return _Run(robot, answerer).read(on_progress)
 
 

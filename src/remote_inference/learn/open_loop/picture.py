@@ -15,16 +15,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from remote_inference.bags.report.style import (
-    BLUE,
+    COLOURS,
     DPI,
-    GREEN,
     LEAST_ERROR,
     NORMAL,
-    ORANGE,
-    PURPLE,
-    SKY,
     TITLE,
-    VERMILLION,
     Handle,
     least_range,
     save,
@@ -33,7 +28,6 @@ from remote_inference.bags.report.style import (
 )
 from remote_inference.learn.open_loop.evaluation import Evaluation, ReplayError
 
-COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY)
 MOST_CHUNKS = 60  # of a policy in a panel; more would hide each other
 _WIDTH_IN, _ROW_IN, _HEAD_IN, _FOOT_IN = 15.0, 1.7, 1.1, 0.6
 _TITLE_CHARACTERS = 110
@@ -51,10 +45,7 @@ def require_drawable(path: Path) -> None:
 
 
 def draw(evaluations: Sequence[Evaluation], path: Path, title: str) -> None:
-    """Draw the comparison to a picture in the format of the name's ending.
-
-    Raises ReplayError when it cannot be written.
-    """
+    """Draw the comparison to a picture in the format of the name's ending. Raises ReplayError."""
     names = evaluations[0].excerpt.names
     height = _HEAD_IN + len(names) * _ROW_IN + _FOOT_IN
     figure = Figure(figsize=(_WIDTH_IN, height), dpi=DPI, facecolor="white")

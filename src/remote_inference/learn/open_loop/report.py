@@ -14,16 +14,12 @@ from remote_inference.learn.open_loop.evaluation import ErrorSums, Evaluation, R
 ALL = "all"
 WITHIN, EXCEEDED, UNJUDGED = range(3)  # exit codes
 
-
 # A joint, or ALL for each one, and its largest mean absolute error, in the joint's unit.
 Bound = tuple[str, float]
 
 
 def parse_bounds(texts: Iterable[str], joints: Sequence[str]) -> list[Bound]:
-    """Return the bounds in texts like `joint=value`.
-
-    Raises ReplayError for another text, and for a joint that is neither ALL nor among `joints`.
-    """
+    """Return the bounds in texts as `joint=value`. Raises ReplayError for others, and for unknown joints."""
     bounds = []
     for text in texts:
         joint, _, value = text.partition("=")

@@ -95,7 +95,6 @@ def draw_film_strip(group: Group, camera: str, path: Path) -> None:
 
 
 def _first_camera(environment: EnvironmentSpec, names: Iterable[str]) -> str | None:
-    """Return the first of these features that is a camera; None without one."""
     return next((name for name in names if environment.features[name].kind is FeatureKind.RGB), None)
 
 
@@ -107,7 +106,6 @@ def _pick(one: Trajectory, camera: str) -> list[NDArray[np.uint8]]:
 
 
 def _join(frames: list[NDArray[np.uint8]]) -> Picture:
-    """Return frames side by side."""
     from PIL import Image  # noqa: PLC0415  needed for strips alone
 
     height, width, _ = frames[0].shape

@@ -34,7 +34,6 @@ from remote_inference.learn.environments.policy_view import Actions
 
 # -- Asks a policy for the chunks of a whole group at once, with noise of each rollout's own -------------
 
-
 ANSWER_S = 60.0  # until a policy that does not answer is an error
 
 

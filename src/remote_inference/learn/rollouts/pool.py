@@ -161,10 +161,7 @@ class RolloutPool:
         self._renewal = asyncio.create_task(self._renew(slots))
 
     async def close(self) -> None:
-        """Release the slots and close the transport, within a minute; safe to call again.
-
-        Raises the first error of the two.
-        """
+        """Release slots and transport, within a minute; safe to call again. Raises the first error."""
         slots, self._slots = self._slots, None
         renewal, self._renewal = self._renewal, None
         if renewal is not None:

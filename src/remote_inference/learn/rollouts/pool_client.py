@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +28,6 @@ from rclpy.context import Context
 from rclpy.exceptions import NameValidationException
 
 from remote_inference.base.clients.operator_client import deferred_signals
-from remote_inference.base.errors import UserError
 from remote_inference.base.nodes.executors import add_node, make_executor
 from remote_inference.base.nodes.runtime import end_client
 from remote_inference.base.wire.arrays import ByteBuffer, WireError, float64_field
@@ -44,8 +43,6 @@ Result = TypeVar("Result")
 
 ANSWER_BYTES = 8_000_000  # of one answer, or one step: a larger one would come late, and be sent again
 POLL_S = 0.05  # between checks for a service that is not known yet
-ERRORS: Mapping[str, type[UserError]] = {"lease": LeaseError, "environment": EnvError}
-
 
 SERVICES = {
     "lease_environments": LeaseEnvironments,
@@ -224,7 +221,7 @@ class RosSlots(LeasedSlots):
         )
         response = await self._calls.ask("touch_slot", request)
         if response.error:
-            raise ERRORS.get(response.error, EnvError)(response.message)
+            raise (LeaseError if response.error == "lease" else EnvError)(response.message)
         if touch.kind == "reset":
             self._most[index] = max(1, ANSWER_BYTES // len(response.result))
         return self._calls.read(response.result, touch.read)
@@ -289,8 +286,6 @@ class PoolCalls:
 
 
 def _hand_over(loop: asyncio.AbstractEventLoop, answered: asyncio.Future[Any], response: Any) -> None:
-    """Set a future of another thread's loop to a response."""
-
     def give() -> None:
         if not answered.done():
             answered.set_result(response)

@@ -51,7 +51,7 @@ class OutcomeTick(ControlTick):
 def save_parquet(group: Group, path: Path) -> None:
     """Write a row per control tick, compressed by zstd. Raises SavingError when the path is taken."""
     require_new(path)
-    rows = [row for number, _ in enumerate(group.trajectories) for row in _rows(group, number)]
+    rows = [row for number in range(len(group)) for row in _rows(group, number)]
     pq.write_table(pa.Table.from_pylist(rows), str(path), compression="zstd")
 
 
@@ -70,7 +70,8 @@ def _rows(group: Group, number: int) -> Iterator[dict[str, Any]]:
         "advantage": advantage,
         "is_mixed": group.is_mixed,
     }
-    state = _state_of(group.environment, one)
+    state_name = group.environment.feature_of(FeatureKind.STATE)
+    state = [shown.values[state_name] for shown in one.observations or ()]  # none where it was not kept
     for chunk in one.chunks:
         for row in range(chunk.steps):
             step = chunk.first_step + row
@@ -106,7 +107,7 @@ def save_lerobot(group: Group, folder: Path) -> None:
         columns[LOG_PROBABILITY] = "float32"
     contract = make_data_set_contract(group.environment, group.task, _cameras(group))
     with OutcomeDataSet(folder, contract, columns) as target:
-        for number, _ in enumerate(group.trajectories):
+        for number in range(len(group)):
             for tick in _ticks(group, number):
                 target.add(tick)
             target.end_episode()
@@ -215,12 +216,6 @@ def require_new(path: Path) -> None:
         path.absolute().parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SavingError(f"{path.absolute().parent}: {error.strerror}, expected a folder") from error
-
-
-def _state_of(spec: EnvironmentSpec, one: Trajectory) -> list[NDArray[np.float32]]:
-    """Return the state before each control tick; empty when it was not kept."""
-    name = spec.feature_of(FeatureKind.STATE)
-    return [observation.values[name] for observation in one.observations or ()]
 
 
 def _cameras(group: Group) -> list[str]:

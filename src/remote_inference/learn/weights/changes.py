@@ -95,7 +95,6 @@ def make_compression(name: str) -> Compression:
 
 # -- A trainer's copy of its receivers' tensors, wherever it lies ----------------------------------------
 
-
 Kept = Any  # a tensor's bits `[count]` in a snapshot's memory, never changed
 Pair = tuple[TensorSpec, Any]  # and a trainer's tensor
 Entries = tuple[Places, Bits, Bits]  # places, bits before and after, in the machine's own memory

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,16 +27,13 @@ from remote_inference.learn.weights.tensors import (
     memory_of,
     require_contiguous,
     require_kind,
+    to_integers,
 )
 
 # -- Tensors in the memory of a GPU: served ones that are changed there, and what moves bits there and back
 #
 # Whatever is prepared runs on a stream of its own, beside the policy's. The code is the same for tensors of
 # torch in the machine's own memory, which have no streams.
-
-
-_BLOCK = 1 << 22  # values that are exchanged in one go
-INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by width in bytes
 
 
 class SideStream:
@@ -75,11 +72,6 @@ def memory_errors() -> Iterator[None]:
         raise MemoryError(str(error)) from error
 
 
-def to_integers(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a contiguous tensor's bits `[count]` as integers of its width, in the same memory."""
-    return tensor.detach().reshape(-1).view(INTEGERS[tensor.element_size()])
-
-
 def to_host(integers: torch.Tensor) -> Bits:
     """Return bits `[count]` in the machine's own memory; a copy unless they lie there."""
     bits: Bits = integers.cpu().numpy()
@@ -96,10 +88,12 @@ def to_device(array: Any, device: torch.device) -> torch.Tensor:
 class DeviceTensor:
     """A tensor in a GPU's memory. See ServedTensor."""
 
+    block = 1 << 22
+
     def __init__(self, name: str, tensor: torch.Tensor) -> None:
         """Raise WeightsError for memory that is not contiguous."""
         require_contiguous(name, tensor)
-        self._flat = to_integers(tensor)
+        self._flat: torch.Tensor = to_integers(tensor)
         self._side = side_stream(tensor.device)
         self._side.follow()  # it may just have been loaded
 
@@ -117,12 +111,8 @@ class DeviceTensor:
         self._side.mark()()
         return staged
 
-    def swaps(self, change: Change) -> Iterator[Callable[[], None]]:
-        for begin in range(0, change.bits.numel(), _BLOCK):
-            yield partial(self._swap, change, begin)
-
-    def _swap(self, change: Change, begin: int) -> None:
-        new, where = change.block(begin, _BLOCK)
+    def swap(self, change: Change, begin: int) -> None:
+        new, where = change.block(begin, self.block)
         with memory_errors(), torch.inference_mode():
             old = self._flat[where].clone()
             self._flat[where] = new
@@ -186,10 +176,7 @@ def _memory_for(what: str) -> Iterator[None]:
 
 
 def read_ahead(tensors: Iterable[Pair]) -> Iterator[Bits]:
-    """Yield copies in pinned memory of the machine, each made while the one before is used.
-
-    Raises what `require_kind` raises.
-    """
+    """Yield copies in pinned memory, each made while the one before is used. Raises as require_kind does."""
     coming: list[Callable[[], Bits]] = []
     for spec, tensor in tensors:
         coming.append(_begin_copy(spec, tensor))
@@ -199,7 +186,7 @@ def read_ahead(tensors: Iterable[Pair]) -> Iterator[Bits]:
 
 
 def _begin_copy(spec: TensorSpec, tensor: torch.Tensor) -> Callable[[], Bits]:
-    """Begin a copy; return a function that waits for it and returns it."""
+    """Return a function that waits for a copy, which begins now, and returns it."""
     require_kind(tensor, spec)
     side = side_stream(tensor.device)
     side.follow()
@@ -217,6 +204,6 @@ def _begin_copy(spec: TensorSpec, tensor: torch.Tensor) -> Callable[[], Bits]:
 
 
 def _as_kept(tensor: torch.Tensor, spec: TensorSpec, *, copy: bool) -> torch.Tensor:
-    """Return a tensor's bits in its receiver's type, where it lies."""
     dtype: torch.dtype = getattr(torch, spec.dtype.name)
-    return to_integers(tensor.detach().to(dtype, copy=copy).contiguous())
+    kept: torch.Tensor = to_integers(tensor.detach().to(dtype, copy=copy).contiguous())
+    return kept

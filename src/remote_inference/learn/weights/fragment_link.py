@@ -60,14 +60,11 @@ DISCOVERY_S = 30.0  # on a busy machine two nodes may know each other's topics t
 GREET_S = 0.05  # between two pings until the first answer
 _WAKE_S = 0.5  # a notification can be lost: no thread waits for ever
 
-Publish = Callable[[Fragment], None]
+Publish = Callable[[Fragment], None]  # on any thread
 
 
 class FragmentLink:
-    """See Link: `send` and `receive` are for one thread, `put` and `tend` for that of the messages.
-
-    publish: takes a fragment, on any thread. Pieces that have come wait in a deque, which needs no lock.
-    """
+    """See Link: `send` and `receive` are for one thread, `put` and `tend` for that of the messages."""
 
     def __init__(
         self, name: str, link_id: str, publish: Publish, now_s: Callable[[], float] = time.monotonic
@@ -75,7 +72,7 @@ class FragmentLink:
         """name: of the other end, for errors. now_s: a monotonic clock [s]."""
         self.name, self.link_id = name, link_id
         self._publish, self._now_s = publish, now_s
-        self._waiting: deque[Fragment] = deque()  # received, and not read yet
+        self._waiting: deque[Fragment] = deque()  # received, and not read yet; needs no lock
         self._next_seq = self._taken = 0  # pieces received, and read
         self._frame, self._size = bytearray(), 0  # under way, and what it will have; no matter at its begin
         self._changed = threading.Condition()  # of all below
@@ -127,15 +124,14 @@ class FragmentLink:
 
     # -- the thread of the messages ------------------------------------------------------------------------
 
-    @property
-    def is_closed(self) -> bool:
-        return bool(self.end)
-
     def put(self, fragment: Fragment) -> None:
         """Handle a message of the other end. Returns at once."""
         self._received_s, self._lease_s = self._now_s(), LEASE_S
         if fragment.kind is not FragmentKind.DATA:
-            self._note_control(fragment)
+            with self._changed:
+                self._read_there = max(self._read_there, min(fragment.seq, self._sent))
+                self._is_answered = self._is_answered or fragment.kind is FragmentKind.PONG
+                self._changed.notify_all()
         match fragment.kind:
             case FragmentKind.PING:
                 self._publish_control(FragmentKind.PONG)
@@ -154,12 +150,6 @@ class FragmentLink:
             self._finish(f"{self.name}: received nothing for {self._lease_s:g} s")
 
     # -- inside --------------------------------------------------------------------------------------------
-
-    def _note_control(self, fragment: Fragment) -> None:
-        with self._changed:
-            self._read_there = max(self._read_there, min(fragment.seq, self._sent))
-            self._is_answered = self._is_answered or fragment.kind is FragmentKind.PONG
-            self._changed.notify_all()
 
     def _keep(self, piece: Fragment) -> None:
         """Keep a piece for the thread that reads; one that came before is left out.
@@ -223,7 +213,6 @@ class FragmentLink:
                 self._changed.wait(min(left_s, _WAKE_S))
 
     def _finish(self, reason: str) -> None:
-        """End the link, unless it has ended before."""
         with self._changed:
             self.end = self.end or reason
             self._changed.notify_all()
@@ -235,16 +224,12 @@ class FragmentLink:
 
 # -- A server's links of which all messages come on one topic: who may open one, and whose a message is
 
-
 MAX_LINKS = 8  # one trainer updates a server; the receiver refuses the others
 LINK_ID = re.compile(r"[0-9A-Za-z_-]{16,64}")
 
 
 class LinkTable:
-    """The links of trainers to one server. `accept` and `close` are for any thread, all else for one.
-
-    publish: takes a fragment, on any thread.
-    """
+    """The links of trainers to one server. `accept` and `close` are for any thread, all else for one."""
 
     def __init__(
         self,
@@ -287,9 +272,9 @@ class LinkTable:
         """End the links that are silent, and forget those that have ended. Call it every second or so."""
         for link in self._links.values():
             link.tend()
-            if link.is_closed:
+            if link.end:
                 self._report(link.end)
-        self._links = {name: link for name, link in self._links.items() if not link.is_closed}
+        self._links = {name: link for name, link in self._links.items() if not link.end}
 
     def accept(self, timeout_s: float) -> Link:
         """Return the next trainer's link. Raises TimeoutError when none comes, LinkClosedError."""

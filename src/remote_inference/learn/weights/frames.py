@@ -41,7 +41,6 @@ _PART = struct.Struct("<QI")  # version and index of a part; its bytes follow
 
 Buffer = bytes | bytearray | memoryview
 
-
 # -- What carries whole frames between a trainer and a server --------------------------------------------
 
 
@@ -132,26 +131,15 @@ def pack_part(sender: bytes, version: int, index: int, data: Buffer) -> bytes:
 
 
 def read_part(body: memoryview) -> tuple[int, int, memoryview]:
-    """Return the version and index of a part of an update's payload, and its bytes as they travel.
-
-    Raises WeightsError when the body is too short to be one.
-    """
+    """Return version and index of a payload's part, and its bytes as they travel. Raises WeightsError."""
     if len(body) < _PART.size:
         raise WeightsError(Reason.FRAME, f"part: found {len(body)} bytes, expected {_PART.size} or more")
     version, index = _PART.unpack_from(body)
     return version, index, body[_PART.size :]
 
 
-def pack_map(kind: Kind, sender: bytes, values: Mapping[str, Any]) -> bytes:
-    """Return a frame whose body is a map of plain values."""
-    return pack_frame(kind, sender, msgpack.packb(values))
-
-
 def read_map(body: memoryview, fields: Mapping[str, type | tuple[type, ...]]) -> dict[str, Any]:
-    """Return the map in a body: these fields, of these types. Unknown keys are left out.
-
-    Raises WeightsError for anything else.
-    """
+    """Return these fields, of these types, of the map in a body; others are left out. Raises WeightsError."""
     if len(body) > MAX_CONTROL_BYTES:
         raise WeightsError(
             Reason.FRAME, f"body: found {len(body)} bytes, expected {MAX_CONTROL_BYTES} at most"
@@ -178,7 +166,6 @@ def _require(values: Mapping[Any, Any], key: str, kinds: type | tuple[type, ...]
 
 
 # -- The header of an update, and the other messages: their fields, written and read within bounds -------
-
 
 MIN_BUCKET_BYTES = 1024
 
@@ -252,7 +239,7 @@ def pack_message(sender: bytes, message: Header | Welcome | Applied | Refused) -
     values = vars(message)
     if isinstance(message, Welcome):
         values = {**values, "table": table_to_list(message.table)}
-    return pack_map(_KINDS[type(message)], sender, values)
+    return pack_frame(_KINDS[type(message)], sender, msgpack.packb(values))
 
 
 def read_header(frame: Frame) -> Header:

@@ -12,20 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from remote_inference.base.documents.problems import show_value
 from remote_inference.base.documents.registry import Registry
-from remote_inference.learn.weights import bucket, patch
-from remote_inference.learn.weights.changes import (
-    STRATEGIES,
-    Entries,
-    Kept,
-    Pair,
-    Snapshots,
-    make_compression,
-)
+from remote_inference.learn.weights import bucket, changes, patch
+from remote_inference.learn.weights.changes import Entries, Kept, Pair, Snapshots
 from remote_inference.learn.weights.frames import MAX_BUCKET_BYTES, MIN_BUCKET_BYTES, Buffer, Header
 from remote_inference.learn.weights.reasons import Reason, WeightsError
 from remote_inference.learn.weights.tensors import (
@@ -94,7 +88,7 @@ class SenderConfig:
 
     def check(self) -> None:
         """Raise WeightsError for a value that cannot be."""
-        for key, known in (("strategy", STRATEGIES.names), ("snapshot_device", SNAPSHOTS.names)):
+        for key, known in (("strategy", changes.STRATEGIES.names), ("snapshot_device", SNAPSHOTS.names)):
             if (found := getattr(self, key)) not in known:
                 expected = " or ".join(known)
                 raise WeightsError(Reason.UNKNOWN, f"{key}: found {show_value(found)}, expected {expected}")
@@ -109,7 +103,7 @@ class SenderConfig:
             text = f"snapshot_device: found {self.snapshot_device!r} {used}, expected 'cpu'"
             raise WeightsError(Reason.UNKNOWN, f"{text} where nothing is compared")
         bucket.find_bucket_dtype(self.bucket_dtype)
-        make_compression(self.compression)
+        changes.make_compression(self.compression)
 
 
 @dataclass(frozen=True)
@@ -151,8 +145,10 @@ class Ledger:
         self.table = table
         self._config = config
         self._bucket_dtype = bucket.find_bucket_dtype(config.bucket_dtype)
-        self._compression = make_compression(config.compression)
-        self._table_digest = table_digest(table)
+        self._compression = changes.make_compression(config.compression)
+        self._make_header = partial(
+            Header, table=table_digest(table), compression=config.compression, bucket_size=config.bucket_size
+        )
         self.full_size = size_of(table)
         self._snapshots = SNAPSHOTS.get(config.snapshot_device)()
         state = dict(zip((spec.name for spec in table), self._copy_tensors(tensors), strict=True))
@@ -190,55 +186,37 @@ class Ledger:
         return Built(version, strategy, builder.entries, size, self.full_size, time.monotonic() - begin_s)
 
     def find_update(self, version: int, digest: int, wants_all: bool) -> Update | None:
-        """Return what a server of this version needs next, None when it has the newest state.
-
-        wants_all: whether it is to be sent everything, whatever it has.
-        """
+        """Return what a server of this version needs next, or all if it `wants_all`; None for the newest."""
         with self._lock:
             newest, history = self.newest, [update for update, _ in self._history]
         if (version, digest) == (newest.version, newest.digest):
             return None
         if not wants_all and digest == newest.digest:
-            return Update(self._header("patch", newest, (version, digest), []), lambda: ())
+            header = self._make_header("patch", newest.version, digest, version, digest, details=[])
+            return Update(header, lambda: ())
         known = {update.header.base_digest: update for update in history}
         if not wants_all and digest in known:
             update = known[digest]  # by another name, maybe: a server counts from what it has loaded
             return replace(update, header=replace(update.header, base_version=version))
-        return Update(
-            self._header("bucket", newest, None, self._config.bucket_dtype), lambda: self._fill(newest.state)
-        )
+        details = self._config.bucket_dtype
+        header = self._make_header("bucket", newest.version, newest.digest, None, None, details=details)
+        return Update(header, lambda: self._fill(newest.state))
 
     def _pack(self, builder: patch.PatchBuilder, before: Snapshot, after: Snapshot) -> tuple[Update, int]:
         payload, details = builder.payload(), [section.to_list() for section in builder.sections]
         compress, size = self._compression.compress, self._config.bucket_size
         parts = [compress(payload[begin : begin + size]) for begin in range(0, len(payload), size)]
-        header = self._header("patch", after, (before.version, before.digest), details)
+        versions = after.version, after.digest, before.version, before.digest
+        header = self._make_header("patch", *versions, details=details)
         return Update(header, lambda: parts), sum(map(len, parts))
 
     def _fill(self, state: Mapping[str, Kept]) -> Iterator[Buffer]:
-        """Yield the parts of a whole state, made one by one."""
         for pieces in bucket.plan(self.table, self._bucket_dtype, self._config.bucket_size):
             bits = (
                 convert(self._snapshots.read(state[spec.name], begin, end), spec.dtype, travel)
                 for spec, travel, begin, end in pieces
             )
             yield self._compression.compress(b"".join(piece.tobytes() for piece in bits))
-
-    def _header(
-        self, strategy: str, after: Snapshot, base: tuple[int, int] | None, details: object
-    ) -> Header:
-        base_version, base_digest = base or (None, None)
-        return Header(
-            strategy=strategy,
-            version=after.version,
-            digest=after.digest,
-            base_version=base_version,
-            base_digest=base_digest,
-            table=self._table_digest,
-            compression=self._config.compression,
-            bucket_size=self._config.bucket_size,
-            details=details,
-        )
 
     def _copy_tensors(self, tensors: Tensors) -> Iterator[Kept]:
         """Yield copies of the tensors as their receivers have them, in the order of the table."""

@@ -66,10 +66,7 @@ class LiveWeights:
         return self._receiver.apply()
 
     def ask_for_rollback(self) -> Future[int]:
-        """Request that the next `apply` serves the version before; gives that version, or WeightsError.
-
-        Cancelled when there is no next one.
-        """
+        """Let the next `apply` serve the version before; gives it or WeightsError, or is cancelled."""
         asked: Future[int] = Future()
         with self._lock:
             if not self._is_closed:

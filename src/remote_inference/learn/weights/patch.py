@@ -32,7 +32,6 @@ from remote_inference.learn.weights.tensors import (
 # where a row begins and a step within it. All are stored in the narrowest unsigned type that holds them.
 # A row's number for every entry would be wasted where a row has many: a fifth of the bytes at random places.
 
-
 Steps = NDArray[np.unsignedinteger[Any]]
 
 _STEP_TYPES = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}

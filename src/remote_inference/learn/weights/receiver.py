@@ -16,23 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from remote_inference.learn.weights import frames
 from remote_inference.learn.weights.changes import Change, Compression, Stager, make_compression, make_stager
-from remote_inference.learn.weights.frames import (
-    Applied,
-    Buffer,
-    Frame,
-    Header,
-    Kind,
-    Link,
-    Refused,
-    Welcome,
-    check_header,
-    pack_message,
-    read_frame,
-    read_header,
-    read_part,
-    sender_of,
-)
+from remote_inference.learn.weights.frames import Applied, Buffer, Frame, Header, Kind, Link, Refused, Welcome
 from remote_inference.learn.weights.reasons import Reason, WeightsError
 from remote_inference.learn.weights.served import ServedTensors
 from remote_inference.learn.weights.tensors import (
@@ -179,14 +165,11 @@ class WeightReceiver:
     # -- the thread of the frames ----------------------------------------------------------------------------
 
     def handle(self, data: Buffer, link: Link | None = None) -> None:
-        """Handle a frame of a link, valid or not.
-
-        The sender of a damaged frame is not reliable: the link decides.
-        """
+        """Handle a frame, valid or not. Of a damaged one the link decides whose it is."""
         self.received_bytes += len(data)
-        peer = self._find_peer(link, sender_of(data))
+        peer = self._find_peer(link, frames.sender_of(data))
         try:
-            frame = read_frame(data)
+            frame = frames.read_frame(data)
             peer = Peer(frame.sender, link)
             self._handle(peer, frame)
         except WeightsError as error:
@@ -208,10 +191,7 @@ class WeightReceiver:
             self._refuse(self._trainer, WeightsError(Reason.STALLED, text))
 
     def forget(self, link: Link) -> None:
-        """Free the claim of this link's trainer: the link has ended.
-
-        What had not come whole is freed. A trainer that has greeted by another link since stays.
-        """
+        """Free the claim of this link's trainer, and what had not come whole, unless it has a newer link."""
         if self._trainer and self._trainer.link is link:
             self._trainer, self._staging = None, None
 
@@ -260,19 +240,22 @@ class WeightReceiver:
         self._answer(peer, Welcome(version, digest, self.table, highest))
 
     def _on_update(self, frame: Frame) -> None:
-        header = read_header(frame)
+        header = frames.read_header(frame)
         self._skips_parts, self._at_work = False, header.version
-        check_header(header, self._table_digest, self._served, self._highest)
+        frames.check_header(header, self._table_digest, self._served, self._highest)
         compression = make_compression(header.compression)
         stager = make_stager(header, self.table)
-        self._make_room(stager.memory)
+        with self._lock:  # the inverse gives way where both would need more than the model does
+            kept = sum(change.memory for change in self._inverse[1]) if self._inverse else 0
+            if kept + stager.memory > self._size:
+                self._inverse = None
         self._staging = Staging(header, stager, compression, self._clock())
         self._prepare_when_whole(self._staging)
 
     def _on_part(self, frame: Frame) -> None:
         staging = self._staging
         assert staging is not None  # ACCEPTED
-        version, index, data = read_part(frame.body)
+        version, index, data = frames.read_part(frame.body)
         if (version, index) != (staging.header.version, staging.parts):
             found, expected = f"{index} of {version}", f"{staging.parts} of {staging.header.version}"
             raise WeightsError(Reason.ORDER, f"found part {found}, expected {expected}")
@@ -280,13 +263,6 @@ class WeightReceiver:
         staging.stager.add(staging.compression.decompress(bytes(data), size))
         staging.parts, staging.received_s = staging.parts + 1, self._clock()
         self._prepare_when_whole(staging)
-
-    def _make_room(self, memory: int) -> None:
-        """Drop the inverse when it and an update of that memory [bytes] exceed the model's size."""
-        with self._lock:
-            kept = sum(change.memory for change in self._inverse[1]) if self._inverse else 0
-            if kept + memory > self._size:
-                self._inverse = None
 
     def _prepare_when_whole(self, staging: Staging) -> None:
         if staging.stager.next_size():
@@ -327,7 +303,7 @@ class WeightReceiver:
         self._report(refused)
 
     def _answer(self, peer: Peer, message: Welcome | Applied | Refused) -> None:
-        frame = pack_message(peer.sender, message)
+        frame = frames.pack_message(peer.sender, message)
         with self._answers_lock:
             self._answers.append((peer.link, frame))
 

@@ -13,27 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from remote_inference.base.calls import Calls
-from remote_inference.learn.weights.frames import (
-    SENDER_BYTES,
-    Frame,
-    Kind,
-    Link,
-    LinkClosedError,
-    Welcome,
-    pack_frame,
-    pack_message,
-    pack_part,
-    read_applied,
-    read_frame,
-    read_refused,
-    read_welcome,
-)
+from remote_inference.learn.weights import frames
+from remote_inference.learn.weights.frames import SENDER_BYTES, Frame, Kind, Link, LinkClosedError, Welcome
 from remote_inference.learn.weights.ledger import Built, Ledger, SenderConfig, Update
 from remote_inference.learn.weights.reasons import Reason, WeightsError
 from remote_inference.learn.weights.tensors import Table, Tensors, find_difference
 
 # -- The sending end for one server, in a thread of its own: a slow server keeps nobody else waiting -----
-
 
 _LOG = logging.getLogger(__name__)
 
@@ -80,8 +66,8 @@ class Feed:
         """Return what the server serves. Raises WeightsError when it refuses or cannot be reached."""
         try:
             self._link = self._link or self._make_link()
-            self._link.send(pack_frame(Kind.HELLO, self._sender), self._answer_s)
-            welcome = read_welcome(self._await(Kind.WELCOME, 0))
+            self._link.send(frames.pack_frame(Kind.HELLO, self._sender), self._answer_s)
+            welcome = frames.read_welcome(self._await(Kind.WELCOME, 0))
         except TimeoutError as error:
             self._drop_link()
             raise WeightsError(Reason.TRANSPORT, self._silence) from error
@@ -155,23 +141,22 @@ class Feed:
 
     def _send(self, update: Update) -> None:
         link, header, size = self._require_link(), update.header, 0
-        link.send(pack_message(self._sender, header), self._answer_s)
+        link.send(frames.pack_message(self._sender, header), self._answer_s)
         for index, part in enumerate(update.parts()):
             with suppress(TimeoutError):  # what is refused by now need not be sent to its end
-                self._raise_refusal(read_frame(link.receive(0.0)), header.version)
-            link.send(pack_part(self._sender, header.version, index, part), self._answer_s)
+                self._raise_refusal(frames.read_frame(link.receive(0.0)), header.version)
+            link.send(frames.pack_part(self._sender, header.version, index, part), self._answer_s)
             size += len(part)
-        applied = read_applied(self._await(Kind.APPLIED, header.version))
+        applied = frames.read_applied(self._await(Kind.APPLIED, header.version))
         if (applied.version, applied.digest) != (header.version, header.digest):
             raise WeightsError(Reason.DIGEST, f"{self.name}: serves {applied.version} now, or other weights")
         self._position = applied.version, applied.digest
-        done = self.status
         self.status = replace(
-            done,
+            self.status,
             version=applied.version,
-            updates=done.updates + 1,
-            full_updates=done.full_updates + (header.base is None),
-            size=done.size + size,
+            updates=self.status.updates + 1,
+            full_updates=self.status.full_updates + (header.base is None),
+            size=self.status.size + size,
             apply_s=applied.seconds,
         )
 
@@ -179,15 +164,14 @@ class Feed:
         """Return the server's answer of a kind. Raises WeightsError for a refusal, TimeoutError."""
         end_s = time.monotonic() + self._answer_s
         while True:
-            frame = read_frame(self._require_link().receive(max(end_s - time.monotonic(), 0.0)))
+            frame = frames.read_frame(self._require_link().receive(max(end_s - time.monotonic(), 0.0)))
             self._raise_refusal(frame, version)
             if frame.sender == self._sender and frame.kind is kind:
                 return frame
 
     def _raise_refusal(self, frame: Frame, version: int) -> None:
-        """Raise what the frame refuses, unless it is for another trainer or update."""
         if frame.sender == self._sender and frame.kind is Kind.REFUSED:
-            refused = read_refused(frame)
+            refused = frames.read_refused(frame)
             if refused.version in {0, version}:
                 raise _RefusedError(refused.reason, f"{self.name}: {refused.text}")
 
@@ -197,7 +181,7 @@ class Feed:
 
     def _release_server(self) -> None:
         with suppress(WeightsError, TimeoutError):  # the server has gone
-            self._require_link().send(pack_frame(Kind.RELEASE, self._sender), self._answer_s)
+            self._require_link().send(frames.pack_frame(Kind.RELEASE, self._sender), self._answer_s)
 
     def _make_link(self) -> Link:
         try:
@@ -248,7 +232,8 @@ class WeightSender:
         at each sync; one that has served a version above the trainer's refuses with Reason.ORDER until a sync
         gives a higher one. Raises WeightsError when none answers, or the tensors are not theirs.
         """
-        feeds = {name: self._make_feed(name, connect) for name, connect in receivers.items()}
+        answer_s = self._config.answer_s
+        feeds = {name: Feed(name, self._sender, receivers[name], answer_s) for name in receivers}
         try:
             welcomes = _greet(list(feeds.values()))
             begin = max(welcome.highest for welcome in welcomes) + 1 if version is None else version
@@ -262,15 +247,12 @@ class WeightSender:
             feed.start(self._ledger)
 
     def add_receiver(self, name: str, connect: Connect) -> None:
-        """Bring one more server up to date from now on, as `init_sender` does.
-
-        Raises WeightsError for a name that is taken.
-        """
+        """Bring one more server up to date from now on. Raises WeightsError for a name that is taken."""
         if name in self._feeds:
             raise WeightsError(Reason.ORDER, f"receivers: {name!r} is there already, expected another name")
-        ledger, feed = self._require_ledger(), self._make_feed(name, connect)
-        self._feeds[name] = feed
-        feed.start(ledger)
+        ledger = self._require_ledger()
+        self._feeds[name] = Feed(name, self._sender, connect, self._config.answer_s)
+        self._feeds[name].start(ledger)
 
     def sync(self, version: int) -> Built:
         """Send the tensors as they are now, as a version above the last; return what was made of them.
@@ -313,9 +295,6 @@ class WeightSender:
         for feed in self._feeds.values():
             feed.close(timeout_s)
         self._feeds.clear()
-
-    def _make_feed(self, name: str, connect: Connect) -> Feed:
-        return Feed(name, self._sender, connect, self._config.answer_s)
 
     def _require_ledger(self) -> Ledger:
         if self._ledger is None:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, Protocol
@@ -27,29 +27,22 @@ from remote_inference.learn.weights.tensors import (
     view_one,
 )
 
-_BLOCK = 1 << 18  # values that are exchanged in one go
-
 
 class ServedTensor(Protocol):
     """One tensor that is served."""
 
-    def read(self, places: Places | None) -> Bits:
-        """Return its bits at these places, or all, in the machine's own memory; not to be written to.
+    block: int  # values that are exchanged in one go
 
-        Raises MemoryError.
-        """
+    def read(self, places: Places | None) -> Bits:
+        """Return its bits at these places, or all, in host memory, to be read alone. Raises MemoryError."""
 
     def stage(self, change: Change) -> Change:
-        """Return a change of this tensor, whose bits and places lie where the tensor does.
+        """Return a change of this tensor that lies where the tensor does. Raises MemoryError."""
 
-        Raises MemoryError.
-        """
+    def swap(self, change: Change, begin: int) -> None:
+        """Swap a block of a staged change's bits, from `begin` on, with the tensor's; done again: back.
 
-    def swaps(self, change: Change) -> Iterator[Callable[[], None]]:
-        """Yield what swaps the bits of a staged change with the tensor's, a block each.
-
-        Called again it swaps them back. Takes memory for a block; has changed nothing when that runs out, and
-        it raises MemoryError.
+        Takes memory for a block; has changed nothing when that runs out, and it raises MemoryError.
         """
 
     def settle(self) -> None:
@@ -58,6 +51,8 @@ class ServedTensor(Protocol):
 
 class HostTensor:
     """A tensor in the machine's own memory. See ServedTensor."""
+
+    block = 1 << 18
 
     def __init__(self, name: str, tensor: Any) -> None:
         """Raise WeightsError for memory that is read-only or not contiguous."""
@@ -71,12 +66,8 @@ class HostTensor:
     def stage(self, change: Change) -> Change:
         return change
 
-    def swaps(self, change: Change) -> Iterator[Callable[[], None]]:
-        for begin in range(0, change.bits.size, _BLOCK):
-            yield partial(self._swap, change, begin)
-
-    def _swap(self, change: Change, begin: int) -> None:
-        new, where = change.block(begin, _BLOCK)
+    def swap(self, change: Change, begin: int) -> None:
+        new, where = change.block(begin, self.block)
         old = self._bits[where].copy()
         self._bits[where] = new
         new[:] = old
@@ -104,10 +95,7 @@ class ServedTensors:
         return state_digest((spec, self._served[spec.name].read(None)) for spec in self._table)
 
     def digest_after(self, changes: Sequence[Change], digest: int) -> int:
-        """Return the digest that the state, which has this one, has after the changes. None is staged.
-
-        Raises MemoryError.
-        """
+        """Return the digest that a state of this one has after unstaged changes. Raises MemoryError."""
         for change in changes:
             before = self._served[change.spec.name].read(change.places)
             digest += entries_digest(change.spec, change.places, change.bits)
@@ -135,9 +123,10 @@ class ServedTensors:
         swapped: list[Callable[[], None]] = []
         try:
             for change in changes:
-                for swap in self._served[change.spec.name].swaps(change):
-                    swap()
-                    swapped.append(swap)
+                tensor = self._served[change.spec.name]
+                for begin in range(0, len(change.bits), tensor.block):
+                    tensor.swap(change, begin)
+                    swapped.append(partial(tensor.swap, change, begin))
         except MemoryError:
             _swap_back(swapped)
             raise
@@ -157,10 +146,7 @@ def _swap_back(swapped: Sequence[Callable[[], None]]) -> None:
 
 
 def _find_tied(tensors: Tensors) -> Sequence[tuple[str, str]]:
-    """Return pairs of names whose memory is the same, as of a language model's embedding and its head.
-
-    Raises WeightsError for tensors that share a part of their memory.
-    """
+    """Return pairs of names of one memory. Raises WeightsError for tensors that share a part of theirs."""
     spans = sorted((*span_of(tensor), name) for name, tensor in tensors.items())
     tied = []
     for (device, begin, end, name), (other_device, other_begin, other_end, other) in pairwise(spans):

@@ -17,7 +17,6 @@ from remote_inference.learn.weights.tensors import Tensors
 
 # -- A thread that carries frames between the links of trainers and a receiver ---------------------------
 
-
 _POLL_S = 0.02  # for a frame, when none is there: how long an answer of the receiver may wait
 _SEND_S = 1.0  # a trainer that does not take an answer in time is cut off
 _ACCEPT_S = 0.5
@@ -38,11 +37,10 @@ class ReceiverPump:
         self._links: list[Link] = []  # appended to by any thread
         self._ends = threading.Event()
         self._threads = [threading.Thread(target=self._run, name="weights", daemon=True)]
-        for accept in accepts:
-            accepting = threading.Thread(
-                target=self._accept, args=(accept,), name="weights accept", daemon=True
-            )
-            self._threads.append(accepting)
+        self._threads += [
+            threading.Thread(target=self._accept, args=(accept,), name="weights accept", daemon=True)
+            for accept in accepts
+        ]
         for thread in self._threads:
             thread.start()
 

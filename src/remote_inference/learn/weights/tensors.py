@@ -27,7 +27,6 @@ from remote_inference.learn.weights.reasons import Reason, WeightsError
 # A tensor is handled as an array of unsigned integers of its own width: bits are compared and copied, never
 # values, so that a NaN keeps its payload and -0.0 is not 0.0. numpy has no bfloat16, and needs none here.
 
-
 Bits = NDArray[np.unsignedinteger[Any]]  # [count], of a tensor
 Places = NDArray[np.integer[Any]]  # flat positions in a tensor, ascending
 NARROW_COUNT = 1 << 31  # a tensor of fewer values has places of 4 bytes
@@ -184,21 +183,19 @@ def view_one(name: str, tensor: Any) -> Bits:
     if not is_numpy and tensor.device.type != "cpu":
         raise WeightsError(Reason.ARCHITECTURE, f"{name}: found it on {tensor.device}, expected it on cpu")
     require_contiguous(name, tensor)
-    flat = tensor.reshape(-1)
-    if not is_numpy:
-        torch = sys.modules["torch"]
-        integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-        flat = flat.detach().view(integers[bits.itemsize]).numpy()
-    own: Bits = flat.view(bits)
+    own: Bits = (tensor.reshape(-1) if is_numpy else to_integers(tensor).numpy()).view(bits)
     return own
 
 
-def require_kind(tensor: Any, spec: TensorSpec) -> Dtype:
-    """Return a trainer's tensor's own type.
+def to_integers(tensor: Any) -> Any:
+    """Return a contiguous torch tensor's bits `[count]` as integers of its width, in the same memory."""
+    torch = sys.modules["torch"]
+    integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    return tensor.detach().reshape(-1).view(integers[tensor.element_size()])
 
-    Raises WeightsError for another shape than the receiver's, and for another type unless both are
-    floating-point.
-    """
+
+def require_kind(tensor: Any, spec: TensorSpec) -> Dtype:
+    """Return a trainer's tensor's own type. Raises WeightsError unless shape and kind are the receiver's."""
     name = _dtype_name(tensor)
     source = find_dtype(name, spec.name)
     if tuple(tensor.shape) != spec.shape:
@@ -211,10 +208,7 @@ def require_kind(tensor: Any, spec: TensorSpec) -> Dtype:
 
 
 def copy_as(tensor: Any, spec: TensorSpec) -> Bits:
-    """Return a copy of the bits `[count]` of a tensor in the machine's own memory, in its receiver's type.
-
-    Raises what `require_kind` raises.
-    """
+    """Return a copy of a tensor's bits `[count]` in its receiver's type. Raises as `require_kind` does."""
     source = require_kind(tensor, spec)
     is_numpy = isinstance(tensor, np.ndarray)
     plain = np.ascontiguousarray(tensor) if is_numpy else tensor.detach().to(device="cpu").contiguous()
@@ -281,7 +275,6 @@ def _dtype_name(tensor: Any) -> str:
 # Each entry adds a number made of its place and its bits. An update's digest costs what changed, not what the
 # model holds, on both sides. It detects errors; it does not show who has sent the weights, which is the
 # transport's task.
-
 
 MODULUS = 1 << 64
 _DIGEST_BLOCK = 1 << 16  # entries of a step: the temporary arrays stay in a processor's cache

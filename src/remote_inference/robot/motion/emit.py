@@ -21,6 +21,7 @@ from remote_inference.robot.motion.limit import Limited
 from remote_inference.robot.motion.rules import MotionRules
 from remote_inference.robot.motion.select import Choice, Order
 from remote_inference.robot.motion.state import LookAhead, MotionState, Tick
+from remote_inference.robot.safety.acceleration import Motion
 from remote_inference.robot.safety.guard import SENSOR_AGE, Foreseen, Guarded
 
 # -- What a robot is commanded that has nothing to execute: the fallback, and how what was in force ends
@@ -158,7 +159,7 @@ def _find_near(
         return found
     lag_periods = MOST_LAG_S / rules.contract.period_s
     near = rules.guard.approach(np.where(led_back, found, last), last, lag_periods)
-    return found if near is None else np.where(led_back, near, found)
+    return found if near is None or near.action is None else np.where(led_back, near.action, found)
 
 
 def _find_rest(
@@ -215,7 +216,7 @@ def _check(command: Float64Array, start: Float64Array | None, rules: MotionRules
         held = command[masks.holds]
         if np.isfinite(held).all() and np.array_equal(held, start[masks.holds]):
             return Guarded(command)
-    return rules.guard.check(command, start)
+    return rules.guard.check(command, start, motion=Motion.rest(len(command)))
 
 
 def _count_stop(state: MotionState, rules: MotionRules) -> int:
@@ -249,9 +250,8 @@ def note_tick(state: MotionState, tick: Tick) -> MotionState:
     """Return the state with what the next tick must know of this one."""
     commanded = tick.command is not None and not tick.in_force
     state = replace(state, timing=replace(state.timing, commanded=commanded)).send(may_wait=commanded)
-    if tick.command is None:
-        return state
-    return replace(state, follows_person=tick.source is CommandSource.HUMAN)
+    follows_person = tick.source is CommandSource.HUMAN if tick.command is not None else state.follows_person
+    return replace(state, follows_person=follows_person)
 
 
 def _carry_out(limited: Limited, estimate: Estimate, rules: MotionRules) -> Outcome:
@@ -259,11 +259,11 @@ def _carry_out(limited: Limited, estimate: Estimate, rules: MotionRules) -> Outc
     state, refused = choice.state, choice.refused
     if command is None:
         return _command_nothing(choice, estimate, rules)
-    if choice.order is Order.LEAD_BACK:
-        state = state.pend(rules.stops_in_all).send(command=command)
+    if choice.order in (Order.LEAD_BACK, Order.SLOW_DOWN):
+        state = state.pend(rules.stops_in_all).send(command=command, motion=limited.motion)
         return Outcome(state, Tick.alone(command, choice.source, refused))
     if choice.order is Order.GO_HOME:
-        return _go_home(state, command, limited.altered, rules)
+        return _go_home(state, command, limited, rules)
     return _lead(limited, command, estimate, rules)
 
 
@@ -281,18 +281,17 @@ def _command_nothing(choice: Choice, estimate: Estimate, rules: MotionRules) -> 
     raise AssertionError(f"{choice.order} is for a command, which is missing")
 
 
-def _go_home(
-    state: MotionState, command: Float64Array, altered: tuple[str, ...], rules: MotionRules
-) -> Outcome:
+def _go_home(state: MotionState, command: Float64Array, limited: Limited, rules: MotionRules) -> Outcome:
     home = state.home
     assert home.path is not None, "the way home is planned"
     ticks = home.ticks + home.path.reached(command)
     has_ended = ticks >= rules.ticks_at_home
-    state = follow(replace(state, home=replace(home, ticks=ticks, has_ended=has_ended)), command, rules)
+    state = replace(state, home=replace(home, ticks=ticks, has_ended=has_ended))
+    state = follow(state, command, rules, limited.motion)
     # Home was commanded at least as often as a stop is. Whoever ends the way before: a trajectory controller
     # gets the positions of its joints.
     state = state.pend(0 if has_ended else rules.stops_in_all)
-    return Outcome(state, Tick.alone(command, CommandSource.HOMING, altered))
+    return Outcome(state, Tick.alone(command, CommandSource.HOMING, limited.altered))
 
 
 def _lead(limited: Limited, command: Float64Array, estimate: Estimate, rules: MotionRules) -> Outcome:
@@ -302,8 +301,8 @@ def _lead(limited: Limited, command: Float64Array, estimate: Estimate, rules: Mo
     changed = is_switch if sent.command is None else is_switch & (command != sent.command)
     state = state.send(settling_ns=np.where(changed, now_ns + rules.dwell_ns, sent.settling_ns))
     if choice.step is None:
-        return Outcome(follow(state, command, rules), Tick.alone(command, choice.source, limited.altered))
-    source = choice.step.action.source
+        state = follow(state, command, rules, limited.motion)
+        return Outcome(state, Tick.alone(command, choice.source, limited.altered))
     if sent.ramp_begins:
         state = state.send(ramp_begins=False, ramp_ns=now_ns)
     state, points = send_ahead(state, limited, command, estimate, rules)
@@ -311,12 +310,12 @@ def _lead(limited: Limited, command: Float64Array, estimate: Estimate, rules: Mo
         command,
         choice.source,
         choice.step.action,
-        age_s=(now_ns - source.capture_ns) / 1e9,
+        age_s=(now_ns - choice.step.action.source.capture_ns) / 1e9,
         interventions=limited.altered,
         horizon=points,
         row_fraction=choice.step.fraction,
     )
-    return Outcome(follow(state, command, rules), tick)
+    return Outcome(follow(state, command, rules, limited.motion), tick)
 
 
 def send_ahead(
@@ -343,6 +342,7 @@ def send_ahead(
                 command,
                 velocity_scale=limited.scale,
                 known=state.sent.look_ahead.foreseen,
+                motion=limited.motion,
             )
     points = np.concatenate([command[np.newaxis], ahead.actions.reshape(-1, len(command))])
     end_ns = begin_ns + len(points) * rules.period_ns

@@ -22,13 +22,14 @@ from remote_inference.robot.motion.state import (
     Times,
     Timing,
 )
+from remote_inference.robot.safety.acceleration import Motion
+from remote_inference.robot.safety.motion_bounds import SETTLED
 from remote_inference.robot.watchdog import EXECUTOR_STALE_NS
 
 EARLY_TICK = 0.1  # fraction of a period by which a tick may come too early
 WAIT_NS = 30_000_000  # of ticks faster than this, until the executor has run what waited
 RECENT_NS = 50_000_000  # age of a measurement that says where a moving arm is: two rounds of the worker
 BY_HAND_NS = 100_000_000  # age of one that says where an arm is that a hand may have moved until now
-IN_FORCE_NS = 500_000_000  # after a command, its joints may be on their way to it
 CATCH_UP_SCALE = 0.5  # of the velocity limits, while controllers have farther to go than a step
 RETRY_NS = 1_000_000_000  # pause before a joint that does not follow is offered single steps
 
@@ -75,7 +76,7 @@ def estimate(
     state: MotionState, inputs: TickInputs, rules: MotionRules
 ) -> tuple[MotionState, Estimate, list[str]]:
     """Return the state of this tick, where its joints may be, and the guard's rules that count."""
-    operator, before = inputs.operator, state.operator
+    operator, before, last, was_led = inputs.operator, state.operator, state.timing, state.joints.led_back
     was_stopped = operator.losses != before.losses
     if operator.withheld != before.withheld:
         state = replace(state, sent=state.before)
@@ -91,28 +92,28 @@ def estimate(
         state = state.send(ramp_begins=rules.ramp_ns > 0)
     state = _lose_command(replace(state, joints=joints), inputs.now_ns, rules, is_lost=is_lost)
     state, found = _measure(state, inputs.now_ns, rules)
-    joints = state.joints
-    is_absent = bool(joints.unsubscribed.any())
-    if joints.stalled.any() or (state.misses_controller and not is_absent):
+    is_absent = bool(state.joints.unsubscribed.any())
+    if state.joints.stalled.any() or (state.misses_controller and not is_absent):
         state = state.send(ramp_begins=rules.ramp_ns > 0)  # what is back begins as gently as it was tried
     state = replace(state, misses_controller=is_absent)
+    if rules.guard.bounds.exist:
+        is_on_time = inputs.now_ns - (last.ticked_ns or 0) <= rules.late_after_ns
+        went_on = last.commanded and is_on_time and operator.withheld == before.withheld
+        moving = _find_moving(state, rules, was_led, went_on=went_on)
+        state = state.send(motion=state.sent.motion.where(moving))
     return replace(state, before=state.sent), found, counted
 
 
-def names_not_following(joints: JointEstimate, rules: MotionRules) -> tuple[str, ...]:
-    """Return the joints and poses that did not follow their commands, and have not moved since."""
-    if not joints.stalled.any():
-        return ()
-    masks = rules.masks
-    names = zip(rules.names, joints.stalled & ~masks.is_pose, strict=True)
-    poses = zip(masks.poses.names, masks.poses.any_of(joints.stalled), strict=True)
-    return tuple(name for name, is_stalled in (*names, *poses) if is_stalled)
+def _find_moving(state: MotionState, rules: MotionRules, was_led: BoolArray, *, went_on: bool) -> BoolArray:
+    """Return the mask `[action_dim]` of what still moves as its last command did.
 
-
-def command_in_force(state: MotionState, now_ns: int, rules: MotionRules) -> Float64Array | None:
-    """Return the last command if joints may be on their way to it: it left a moment ago."""
-    is_recent = now_ns - state.joints.commanded_ns <= IN_FORCE_NS + rules.period_ns
-    return state.sent.command if is_recent else None
+    In silence drives stop, but trajectory controllers go on along their points. was_led: before this tick:
+    what is led back begins at rest.
+    """
+    joints, moving = state.joints, np.full(len(rules.names), went_on)
+    if state.sent.look_ahead.points is not None:
+        moving |= rules.is_led_ahead
+    return moving & ((joints.led_back & was_led) | ~joints.unknown) & (not is_forgotten(state))
 
 
 def forget(joints: JointEstimate, now_ns: int, rules: MotionRules) -> JointEstimate:
@@ -171,7 +172,8 @@ def _catch_up(state: MotionState, now_ns: int, rules: MotionRules) -> tuple[Moti
         last = state.sent.command
         assert last is not None, "a controller is led before it goes on by itself"
         command = np.where(rules.is_led_ahead, ahead.point(max(periods, executed)), last)
-        state = state.send(command=command)
+        motion = rules.guard.bounds.motion_of(ahead.points[max(0, executed - SETTLED) : executed + 1])
+        state = state.send(command=command, motion=motion if executed else state.sent.motion)
     return state, ahead.foreseen.rules_of(ahead.executed, executed)
 
 
@@ -254,13 +256,15 @@ def find_place(
     return np.where(elsewhere, found, last)
 
 
-def follow(state: MotionState, command: Float64Array, rules: MotionRules) -> MotionState:
+def follow(
+    state: MotionState, command: Float64Array, rules: MotionRules, motion: Motion | None = None
+) -> MotionState:
     """Return the state once joints follow a command from now on, but those whose controller is absent."""
     joints = state.joints
     unknown = rules.masks.poses.whole(joints.unsubscribed)
     nowhere = np.zeros_like(unknown)
     joints = replace(joints, is_forgotten=False, unknown=unknown, led_back=nowhere, rests=nowhere)
-    return replace(state, joints=joints).send(command=command)
+    return replace(state, joints=joints).send(command=command, motion=motion)
 
 
 def _recent_ns(now_ns: int, rules: MotionRules) -> int:

@@ -13,7 +13,8 @@ from remote_inference.robot.command import BoolArray, CommandSource, Float64Arra
 from remote_inference.robot.motion.estimate import Estimate
 from remote_inference.robot.motion.rules import MotionRules
 from remote_inference.robot.motion.select import Choice, Order, end_way_home
-from remote_inference.robot.motion.state import AlteredCommands, MotionState
+from remote_inference.robot.motion.state import AlteredCommands, MotionState, TickInputs
+from remote_inference.robot.safety.acceleration import Motion
 
 
 @dataclass(frozen=True)
@@ -21,37 +22,61 @@ class Limited:
     """A choice whose command `[action_dim]` passes; None where nothing is led.
 
     scale: fraction of the velocity limits that was allowed. altered: rules of the guard that altered it.
+    motion: how the command moves, None where it stops.
     """
 
     choice: Choice
     command: Float64Array | None = None
     altered: tuple[str, ...] = ()
     scale: float = 1.0
+    motion: Motion | None = None
 
 
-def limit(choice: Choice, estimate: Estimate, rules: MotionRules, now_ns: int) -> Limited:
+def limit(choice: Choice, estimate: Estimate, inputs: TickInputs, rules: MotionRules) -> Limited:
     """Return a choice with its command within the limits. One that cannot pass becomes another choice."""
     if choice.order is Order.LEAD_BACK:
-        return Limited(choice, choice.target)
+        return Limited(choice, choice.target, motion=choice.motion)
     if choice.target is None:
-        return Limited(choice)
+        return _slow_down(choice, rules) if choice.order is Order.FALL_BACK else Limited(choice)
     state, settling = choice.state, None
     is_policy = choice.source is CommandSource.CHUNK
-    ramp = ramp_scale(state, rules, now_ns) if is_policy else 1.0
+    ramp = ramp_scale(state, rules, inputs.now_ns) if is_policy else 1.0
     scale = min(ramp, estimate.velocity_scale)
     if choice.order is Order.LEAD:
-        settling = find_settling(state, now_ns)
-    guarded = rules.guard.check(choice.target, choice.start, velocity_scale=scale, settling=settling)
+        settling = find_settling(state, inputs.now_ns)
+    guarded = rules.guard.check(
+        choice.target,
+        choice.start,
+        velocity_scale=scale,
+        settling=settling,
+        motion=state.sent.motion.where(~state.joints.unknown),
+        onward=choice.onward,
+    )
     altered = guarded.interventions
     choice = replace(choice, counted=(*choice.counted, *altered))
     if is_policy and ramp == 1.0:
         choice = watch(choice, altered, rules)
     if guarded.action is None:
         return Limited(_refuse(choice, altered))
-    command = guarded.action
+    command, motion = guarded.action, guarded.motion
     if choice.order is Order.LEAD:
-        command = _lead_back(_without_others(command, state, rules), state, rules, scale)
-    return Limited(choice, command, altered, scale)
+        command, motion = _lead_back(_without_others(command, state, rules), motion, state, rules, scale)
+    return Limited(choice, command, altered, scale, motion)
+
+
+def _slow_down(choice: Choice, rules: MotionRules) -> Limited:
+    """Return a fallback; while something slows down that must not stop at once, a step of that."""
+    sent, bounds = choice.state.sent, rules.guard.bounds
+    if (
+        not bounds.brakes
+        or sent.command is None
+        or (slower := bounds.stop(sent.command, sent.motion)) is None
+    ):
+        return Limited(choice)
+    command, motion, slows = slower
+    command = np.where(rules.masks.goes_on & ~slows, 0.0, command)
+    choice = replace(choice, order=Order.SLOW_DOWN, source=CommandSource.REPEAT_LAST)
+    return Limited(choice, command, choice.refused, motion=motion)
 
 
 def find_settling(state: MotionState, now_ns: int) -> BoolArray:
@@ -110,10 +135,16 @@ def _without_others(action: Float64Array, state: MotionState, rules: MotionRules
     return np.where(masks.goes_on, 0.0, action)
 
 
-def _lead_back(command: Float64Array, state: MotionState, rules: MotionRules, scale: float) -> Float64Array:
+def _lead_back(
+    command: Float64Array, motion: Motion | None, state: MotionState, rules: MotionRules, scale: float
+) -> tuple[Float64Array, Motion | None]:
     """Return a command, one step from the last one at most also where it begins at a measurement."""
     joints, last = state.joints, state.sent.command
     if last is None or joints.is_forgotten or not joints.led_back.any():
-        return command
-    step = rules.guard.approach(command, np.where(joints.led_back, last, command), scale)
-    return command if step is None else step
+        return command, motion
+    led_back = joints.led_back
+    before = state.sent.motion.where(led_back)
+    step = rules.guard.approach(command, np.where(led_back, last, command), scale, before)
+    if step is None or step.action is None:
+        return command, motion
+    return step.action, step.motion and step.motion.where(led_back, motion)

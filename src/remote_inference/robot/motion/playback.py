@@ -13,13 +13,15 @@ from remote_inference.base.contract.commands.sink import CommandSink
 from remote_inference.robot.command import CommandSource, Float64Array
 from remote_inference.robot.motion.command_mode import CommandMode, HumanCommands, StopInputs
 from remote_inference.robot.motion.emit import Outcome, emit
-from remote_inference.robot.motion.estimate import command_in_force, estimate, names_not_following
+from remote_inference.robot.motion.estimate import estimate
 from remote_inference.robot.motion.limit import limit
 from remote_inference.robot.motion.rules import MotionRules, actions_of
-from remote_inference.robot.motion.select import select
+from remote_inference.robot.motion.select import names_not_following, select
 from remote_inference.robot.motion.state import MotionState, Tick, TickInputs
 from remote_inference.robot.queue.action_queue import ActionQueue
 from remote_inference.robot.step_lock import StepLock
+
+IN_FORCE_NS = 500_000_000  # after a command, its joints may be on their way to it
 
 # -- Shadow mode: how far the policy's commands are from what the arm really does ------------------------
 
@@ -59,7 +61,7 @@ def decide(state: MotionState, inputs: TickInputs, rules: MotionRules) -> Outcom
     """Return what one control tick commands."""
     state, found, caught_up = estimate(state, inputs, rules)
     choice = select(state, found, inputs, rules)
-    limited = limit(choice, found, rules, inputs.now_ns)
+    limited = limit(choice, found, inputs, rules)
     outcome = emit(limited, found, rules)
     counted = (*caught_up, *outcome.counted)
     return replace(outcome, counted=counted, latch=limited.choice.latch, measured=found.measured)
@@ -103,7 +105,8 @@ class Playback:
     def command_in_force(self, now_ns: int) -> Float64Array | None:
         """Return the last command `[action_dim]` while joints may be on their way to it."""
         with self._lock:
-            return command_in_force(self._state, now_ns, self.rules)
+            is_recent = now_ns - self._state.joints.commanded_ns <= IN_FORCE_NS + self.rules.period_ns
+            return self._state.sent.command if is_recent else None
 
     def note_merge(self) -> None:
         """Note that a chunk was merged."""

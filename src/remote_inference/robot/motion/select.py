@@ -12,11 +12,12 @@ from functools import cached_property
 import numpy as np
 
 from remote_inference.robot.command import CommandSource, Float64Array
-from remote_inference.robot.motion.estimate import Estimate, find_start, names_not_following
+from remote_inference.robot.motion.estimate import Estimate, find_start
 from remote_inference.robot.motion.rules import MotionRules
-from remote_inference.robot.motion.state import Homing, MotionState, TickInputs
+from remote_inference.robot.motion.state import Homing, JointEstimate, MotionState, TickInputs
 from remote_inference.robot.queue.plan import Step
-from remote_inference.robot.safety.guard import AGE, FOLLOWING_ERROR, SENSOR_AGE
+from remote_inference.robot.safety.acceleration import Motion
+from remote_inference.robot.safety.guard import AGE, FOLLOWING_ERROR, SENSOR_AGE, Guarded
 
 AGED_OUT = "actions older than max_action_age_s"
 QUEUE_EMPTY = "queue empty"
@@ -27,10 +28,21 @@ MOST_WAYS, MARGIN_S = 2.0, 0.5  # times the time of the way back, and beyond: fo
 LEAK = 0.1  # of the time without a way back, which makes up for as much time on one
 
 
+def names_not_following(joints: JointEstimate, rules: MotionRules) -> tuple[str, ...]:
+    """Return the joints and poses that did not follow their commands, and have not moved since."""
+    if not joints.stalled.any():
+        return ()
+    masks = rules.masks
+    names = zip(rules.names, joints.stalled & ~masks.is_pose, strict=True)
+    poses = zip(masks.poses.names, masks.poses.any_of(joints.stalled), strict=True)
+    return tuple(name for name, is_stalled in (*names, *poses) if is_stalled)
+
+
 class Order(Enum):
     """What a tick is to do."""
 
     LEAD = auto()  # command a target, within the limits
+    SLOW_DOWN = auto()  # a step of what has nothing to execute, and must not stop at once
     LEAD_BACK = auto()  # a step of what does not follow, to where it is measured
     GO_HOME = auto()
     FALL_BACK = auto()  # command what the fallback says, or stop
@@ -43,7 +55,8 @@ class Order(Enum):
 class Choice:
     """What a rule has chosen, and the state that follows.
 
-    target `[action_dim]`, of whom `source` says; start: where its step begins. step: the action of the plan.
+    target `[action_dim]`, of whom `source` says; start: where its step begins. onward: where the next tick
+    will lead; None: it rests at the target. motion: of a target within the limits. step: of the plan.
     refused: rules of the guard for which nothing is led. latch: why the robot is stopped from the next tick
     on, "" for nothing.
     """
@@ -54,6 +67,8 @@ class Choice:
     start: Float64Array | None = None
     source: CommandSource = CommandSource.NONE
     step: Step | None = None
+    onward: Float64Array | None = None
+    motion: Motion | None = None
     refused: tuple[str, ...] = ()
     counted: tuple[str, ...] = ()
     latch: str = ""
@@ -103,12 +118,13 @@ class Situation:
         return np.where(unknown & ~joints.led_back, measured, last), np.where(unknown, measured, last)
 
     @cached_property
-    def step_back(self) -> Float64Array | None:
+    def step_back(self) -> Guarded | None:
         """The next step of the way back, None when there is none, or when it ends with a step."""
         if self.way_back is None:
             return None
         begin, end = self.way_back
-        return self.rules.guard.approach(end, begin, self.estimate.velocity_scale)
+        motion = self.state.sent.motion
+        return self.rules.guard.approach(end, begin, self.estimate.velocity_scale, motion)
 
     @property
     def onward(self) -> MotionState:
@@ -188,7 +204,8 @@ def _going_home(situation: Situation) -> Choice | None:
     path = state.home.path or Homing(start, home, situation.inputs.now_ns, rules.masks)
     state = replace(state, home=replace(state.home, path=path))
     target, begin = path.target(situation.inputs.now_ns), np.where(rules.masks.holds, start, 0.0)
-    return Choice(state, Order.GO_HOME, target, begin, CommandSource.HOMING)
+    onward = path.target(situation.inputs.now_ns + rules.period_ns)
+    return Choice(state, Order.GO_HOME, target, begin, CommandSource.HOMING, onward=onward)
 
 
 def end_way_home(state: MotionState, why: str, *refused: str) -> Choice:
@@ -235,7 +252,7 @@ def _led_back(situation: Situation) -> Choice | None:
     needs stops, and what was led back stays where it is.
     """
     step, way = situation.step_back, situation.way_back
-    if step is None or way is None:
+    if step is None or step.action is None or way is None:
         return None
     state, rules = situation.state, situation.rules
     most_ns = state.most_back_ns
@@ -254,13 +271,14 @@ def _led_back(situation: Situation) -> Choice | None:
         most_back_ns=most_ns,
         goes_back=True,
     )
-    target = np.where(rules.masks.goes_on, 0.0, step)
+    target = np.where(rules.masks.goes_on, 0.0, step.action)
     refused = (FOLLOWING_ERROR,)
     return Choice(
         state,
         Order.LEAD_BACK,
         target,
         source=CommandSource.REPEAT_LAST,
+        motion=step.motion,
         refused=refused,
         counted=refused,
         latch=latch,
@@ -318,7 +336,15 @@ def _plan(situation: Situation) -> Choice | None:
         refused = (AGE,) if expired else ()
         return Choice(replace(state, starved=starved), Order.FALL_BACK, refused=refused)
     return Choice(
-        replace(state, starved=""), Order.LEAD, step.point, situation.start, CommandSource.CHUNK, step
+        replace(state, starved=""),
+        Order.LEAD,
+        step.point,
+        situation.start,
+        CommandSource.CHUNK,
+        step,
+        rules.interpolation.point_after(situation.state.progress, progress)
+        if rules.guard.bounds.exist
+        else None,
     )
 
 

@@ -22,6 +22,7 @@ from remote_inference.robot.command import BoolArray, CommandSource, Float64Arra
 from remote_inference.robot.motion.command_mode import OperatorCommand
 from remote_inference.robot.pose_geometry import ActionMasks
 from remote_inference.robot.queue.plan import Plan, Progress, QueuedAction
+from remote_inference.robot.safety.acceleration import Motion, find_axes, find_pose_axes
 from remote_inference.robot.safety.guard import Foreseen
 
 Times = NDArray[np.int64]
@@ -137,6 +138,7 @@ class Sent:
     look_ahead: LookAhead
     settling_ns: Times  # until when each switch must not change
     holds: Mapping[str, int]  # pending stop commands of each trajectory controller, by destination
+    motion: Motion  # of the last command; what was stopped, or may have been, stands still
     command: Float64Array | None = None  # the last one, None before the first
     stops: int = 0  # pending stop commands for velocities and efforts
     ramp_begins: bool = False  # the next action of the policy begins a ramp of the velocity limits
@@ -223,7 +225,9 @@ class Homing:
         joints_s = [(limit.max - limit.min) / limit.fastest for limit in limits]
         lines_s = [math.dist(pose.min, pose.max) / pose.max_velocity for pose in actions.poses.values()]
         arcs_s = [math.pi / pose.max_angular_velocity for pose in actions.poses.values()]
-        return home.duration_s + max(0.0, *joints_s, *lines_s, *arcs_s)
+        axes = [*find_axes(actions), *(pose.bounds for pose in find_pose_axes(actions))]
+        starts_s = [axis.starting_s for axis in axes]
+        return home.duration_s + max(0.0, *joints_s, *lines_s, *arcs_s) + max(starts_s, default=0.0)
 
     def reached(self, command: Float64Array) -> bool:
         """Return whether a command is home. The guard may have made the way longer than planned."""
@@ -290,13 +294,16 @@ class MotionState:
     def first(cls, action_dim: int, trajectories: Mapping[str, BoolArray]) -> MotionState:
         """Return the state before the first tick. trajectories: the joints of these controllers."""
         none, never = np.zeros(action_dim, bool), np.zeros(action_dim, np.int64)
-        sent = Sent(LookAhead(never), never, dict.fromkeys(trajectories, 0))
+        sent = Sent(LookAhead(never), never, dict.fromkeys(trajectories, 0), Motion.rest(action_dim))
         nowhere = np.full(action_dim, np.nan)
         joints = JointEstimate(none, none, none, none, np.zeros(action_dim), none, nowhere)
         return cls(sent, sent, joints)
 
     def send(self, **changes: Any) -> MotionState:
-        """Return the state once the controllers have something else."""
+        """Return the state once the controllers have something else. A command without a motion is a stop."""
+        if "command" in changes:
+            changes = {"motion": None, **changes}
+            changes["motion"] = changes["motion"] or Motion.rest(len(changes["command"]))
         return replace(self, sent=replace(self.sent, **changes))
 
     def pend(self, stops: int) -> MotionState:

@@ -27,23 +27,11 @@ from remote_inference.base.limits import MAX_OBSERVATION_STEPS
 from remote_inference.base.nodes.robot_logger import calm
 from remote_inference.base.nodes.runtime import StartupError
 from remote_inference.base.nodes.timers import TimerSchedule
+from remote_inference.base.wire import qos
 from remote_inference.base.wire.arrays import WireError
 from remote_inference.base.wire.commands import make_command_writers
 from remote_inference.base.wire.commands.writer import CommandWriter
-from remote_inference.base.wire.qos import (
-    COMMAND_QOS,
-    EXECUTED_QOS,
-    EXECUTED_TOPIC,
-    HEARTBEAT_QOS,
-    HEARTBEAT_TOPIC,
-    LATCHED_QOS,
-    WATCHDOG_TOPIC,
-)
-from remote_inference.msg import (
-    ExecutedAction,
-    Heartbeat as HeartbeatMessage,
-    WatchdogState as WatchdogMessage,
-)
+from remote_inference.msg import ExecutedAction, Heartbeat as HeartbeatMessage, WatchdogState
 from remote_inference.robot.command import CommandSource
 from remote_inference.robot.config import RobotConfig
 from remote_inference.robot.engine import Engine
@@ -134,8 +122,8 @@ class Heart:
         self._pause = pause
         self._instance = random.getrandbits(64)
         self._tick = 0
-        self.publisher = node.create_publisher(HeartbeatMessage, HEARTBEAT_TOPIC, HEARTBEAT_QOS)
-        node.create_subscription(WatchdogMessage, WATCHDOG_TOPIC, self._on_watchdog, LATCHED_QOS)
+        self.publisher = node.create_publisher(HeartbeatMessage, qos.HEARTBEAT_TOPIC, qos.HEARTBEAT_QOS)
+        node.create_subscription(WatchdogState, qos.WATCHDOG_TOPIC, self._on_watchdog, qos.LATCHED_QOS)
 
     def check_silence(self, now_ns: int) -> None:
         """Pause if this tick is so late that the watchdog has stopped the arm. Call it before commanding.
@@ -172,20 +160,16 @@ class Heart:
             self._publish(phase)
 
     def _publish(self, phase: Phase) -> None:
-        self.publisher.publish(
-            HeartbeatMessage(
-                instance=self._instance,
-                tick=self._tick,
-                phase=int(phase),
-                deadline_s=self._beats.deadline_s,
-            )
+        beat = HeartbeatMessage(
+            instance=self._instance, tick=self._tick, phase=int(phase), deadline_s=self._beats.deadline_s
         )
+        self.publisher.publish(beat)
 
-    def _on_watchdog(self, message: WatchdogMessage) -> None:
+    def _on_watchdog(self, message: WatchdogState) -> None:
         try:
             must_pause = self._beats.hear_watchdog(message.instance, message.state, message.trips)
         except ValueError as error:
-            self._calm.error(f"{WATCHDOG_TOPIC}: {error}; ignored")
+            self._calm.error(f"{qos.WATCHDOG_TOPIC}: {error}; ignored")
             return
         if must_pause:
             # One that is armed again by now says why that is.
@@ -231,7 +215,7 @@ class Actuation:
         self._executed = ExecutedBacklog(EXECUTED_BUFFER)
         self.unfed_ticks = 0  # without an action of the policy, since start-up
         self._failed_outlets = 0  # ticks in which a controller did not get its command
-        self._executed_publisher = node.create_publisher(ExecutedAction, EXECUTED_TOPIC, EXECUTED_QOS)
+        self._executed_publisher = node.create_publisher(ExecutedAction, qos.EXECUTED_TOPIC, qos.EXECUTED_QOS)
         try:
             writers = make_command_writers(contract)
         except WireError as error:
@@ -241,12 +225,11 @@ class Actuation:
         sinks = contract.commands if config.command_mode == "live" else ()
         for sink, writer in zip(sinks, writers, strict=False):  # none in shadow mode
             if sink.action is None:
-                publisher = node.create_publisher(writer.message_type, sink.topic, COMMAND_QOS)
+                publisher = node.create_publisher(writer.message_type, sink.topic, qos.COMMAND_QOS)
                 self._commands.append((sink, publisher, writer))
             else:
-                client = GoalClient(
-                    node, schedule, contract, sink, writer, commands_since_ns=engine.commands_since_ns
-                )
+                since_ns = engine.commands_since_ns
+                client = GoalClient(node, schedule, contract, sink, writer, commands_since_ns=since_ns)
                 self._goals.append(client)
         outlets = [(sink, publisher) for sink, publisher, _ in self._commands]
         managers = ManagerWatch(node, contract, node.get_namespace())
@@ -362,9 +345,8 @@ class Actuation:
         self.heart.beat(now_ns, index, commanding=commands or (tick.in_force and not tick.shadow))
         episode_id, left = self._engine.episode.id, len(self._engine.queue)
         names = self._contract.actions.names
-        self._executed.append(
-            partial(executed_message, tick, index, stamp_ns, episode_id, names, queue_length=left)
-        )
+        make = partial(executed_message, tick, index, stamp_ns, episode_id, names, queue_length=left)
+        self._executed.append(make)
         return True
 
     def _write(self, tick: Tick, stamp_ns: int) -> tuple[list[tuple[Publisher, Any]], Exception | None]:

@@ -43,25 +43,16 @@ from remote_inference.base.nodes.runtime import StartupError, run_node, spin
 from remote_inference.base.nodes.timers import TimerSchedule
 from remote_inference.base.paths import how_to_install
 from remote_inference.base.stop_signals import ignore_suspension
+from remote_inference.base.wire import qos
 from remote_inference.base.wire.arrays import WireError
 from remote_inference.base.wire.commands import make_command_writers
 from remote_inference.base.wire.commands.writer import CommandWriter
-from remote_inference.base.wire.qos import (
-    COMMAND_QOS,
-    DIAGNOSTICS_QOS,
-    DIAGNOSTICS_TOPIC,
-    HEARTBEAT_QOS,
-    HEARTBEAT_TOPIC,
-    LATCHED_QOS,
-    WATCHDOG_TOPIC,
-)
 from remote_inference.msg import Heartbeat, WatchdogState as WatchdogMessage
 from remote_inference.robot.nodes.controllers import PACKAGE, ControllerWatch
 from remote_inference.robot.nodes.measured_positions import MeasuredPositions
 from remote_inference.robot.watchdog import DESCRIPTIONS, LATCHED, Watchdog, WatchdogState
 
 # -- Asks ros2_control's controller manager to switch controllers. Its messages need not be installed ----
-
 
 TIMEOUT_S = 2.0  # of the switch itself, and of its answer
 
@@ -73,10 +64,9 @@ class SwitchClient:
         try:
             self._service = import_module(f"{PACKAGE}.srv").SwitchController
         except ImportError as error:
-            raise StartupError(
-                f"contract: watchdog_switch needs the package {PACKAGE}, which is not installed: leave "
-                f"watchdog_switch out, or {how_to_install(PACKAGE)}"
-            ) from error
+            missing = f"watchdog_switch needs the package {PACKAGE}, which is not installed"
+            advice = f"leave watchdog_switch out, or {how_to_install(PACKAGE)}"
+            raise StartupError(f"contract: {missing}: {advice}") from error
         self._node = node
         self._logger = node.get_logger()
         self._switch = switch
@@ -164,7 +154,8 @@ class CommandWatchdog(RobotNode):
             if sink.action is not None:  # it keeps its last goal, as a position controller does
                 continue
             sends = may_be_sent_a_stop(self._contract, sink)
-            publisher = self.create_publisher(writer.message_type, sink.topic, COMMAND_QOS) if sends else None
+            kind = writer.message_type
+            publisher = self.create_publisher(kind, sink.topic, qos.COMMAND_QOS) if sends else None
             self._controllers.append((sink, publisher, writer))
         # A zero waits for no measurements that are to be read for a hold.
         self._controllers.sort(key=lambda outlet: outlet[0].interface.takes_horizon)
@@ -172,9 +163,9 @@ class CommandWatchdog(RobotNode):
         self._subscribers = ControllerWatch(self, outlets)
         switch = self._contract.watchdog_switch
         self._switch = SwitchClient(self, switch) if switch else None
-        self._state_publisher = self.create_publisher(WatchdogMessage, WATCHDOG_TOPIC, LATCHED_QOS)
-        self._diagnostics = self.create_publisher(DiagnosticArray, DIAGNOSTICS_TOPIC, DIAGNOSTICS_QOS)
-        self.create_subscription(Heartbeat, HEARTBEAT_TOPIC, self._on_heartbeat, HEARTBEAT_QOS)
+        self._state_publisher = self.create_publisher(WatchdogMessage, qos.WATCHDOG_TOPIC, qos.LATCHED_QOS)
+        self._diagnostics = self.create_publisher(DiagnosticArray, qos.DIAGNOSTICS_TOPIC, qos.DIAGNOSTICS_QOS)
+        self.create_subscription(Heartbeat, qos.HEARTBEAT_TOPIC, self._on_heartbeat, qos.HEARTBEAT_QOS)
         self.schedule.every(CHECK_PERIOD_S, self._check)
         self.schedule.every(STATE_PERIOD_S, self._report)
         self.schedule.every(SUBSCRIBERS_PERIOD_S, self._subscribers.update)
@@ -202,18 +193,18 @@ class CommandWatchdog(RobotNode):
         return any(stop.failed for stop in self._stops.values()) or any(self._left.values())
 
     def _log_limits(self) -> None:
+        logger = self.get_logger()
         if not self._priority:
-            self.get_logger().warning(
-                f"no real-time priority: SCHED_FIFO {REALTIME_PRIORITY} is not permitted (see `ulimit -r`); "
-                "under heavy load the watchdog may act late"
-            )
+            refused = f"SCHED_FIFO {REALTIME_PRIORITY} is not permitted (see `ulimit -r`)"
+            follows = "under heavy load the watchdog may act late"
+            logger.warning(f"no real-time priority: {refused}; {follows}")
         known = dict.fromkeys(self._contract.actions.names, Measured(0.0))
         for sink, _, _ in self._controllers:
             stop = stop_controller(self._contract, sink, known)
             if stop.action is None:
-                self.get_logger().info(f"{sink.topic}: in silence {stop.outcome}")
+                logger.info(f"{sink.topic}: in silence {stop.outcome}")
         for sink in self._contract.action_commands:
-            self.get_logger().info(f"{sink.destination}: in silence nothing sent, it keeps its last goal")
+            logger.info(f"{sink.destination}: in silence nothing sent, it keeps its last goal")
 
     # -- executor's thread ---------------------------------------------------------------------------------
 
@@ -221,7 +212,7 @@ class CommandWatchdog(RobotNode):
         try:
             self._watchdog.receive(beat.instance, beat.phase, beat.deadline_s, time.monotonic_ns())
         except ValueError as error:
-            calm(self).error(f"{HEARTBEAT_TOPIC}: {error}; ignored")
+            calm(self).error(f"{qos.HEARTBEAT_TOPIC}: {error}; ignored")
         self._act()
 
     def _check(self) -> None:
@@ -299,9 +290,8 @@ class CommandWatchdog(RobotNode):
         if watchdog.trips > before[1]:
             if self._switch is not None:
                 self._switch.ask()
-            self.get_logger().error(
-                f"stopped the controllers: {watchdog.cause}; {'; '.join(self._outcomes())}"
-            )
+            outcomes = "; ".join(self._outcomes())
+            self.get_logger().error(f"stopped the controllers: {watchdog.cause}; {outcomes}")
         elif WatchdogState.DISARMED not in {before[0], watchdog.state}:  # not at each pause and resume
             self.get_logger().info(f"{watchdog.state.name}: {DESCRIPTIONS[watchdog.state]}")
 
@@ -311,22 +301,21 @@ class CommandWatchdog(RobotNode):
     def _report(self) -> None:
         watchdog = self._watchdog
         stamp = self.get_clock().now().to_msg()
-        self._state_publisher.publish(
-            WatchdogMessage(
-                header=Header(stamp=stamp),
-                state=int(watchdog.state),
-                state_name=watchdog.state.name,
-                cause=watchdog.cause,
-                trips=watchdog.trips,
-                stops=self._outcomes(),
-                realtime_priority=self._priority,
-                instance=self._instance,
-            )
+        message = WatchdogMessage(
+            header=Header(stamp=stamp),
+            state=int(watchdog.state),
+            state_name=watchdog.state.name,
+            cause=watchdog.cause,
+            trips=watchdog.trips,
+            stops=self._outcomes(),
+            realtime_priority=self._priority,
+            instance=self._instance,
         )
+        self._state_publisher.publish(message)
         level = DiagnosticStatus.ERROR if watchdog.state in LATCHED else DiagnosticStatus.OK
-        message = f"{watchdog.state.name}: {watchdog.cause}"
+        text = f"{watchdog.state.name}: {watchdog.cause}"
         values = {"trips": str(watchdog.trips), "realtime_priority": str(self._priority)}
-        status = make_status(level, message, self.get_namespace(), values)
+        status = make_status(level, text, self.get_namespace(), values)
         status.name = f"{self.get_fully_qualified_name().lstrip('/')}: command watchdog"
         self._diagnostics.publish(DiagnosticArray(header=Header(stamp=stamp), status=[status]))
 

@@ -19,15 +19,8 @@ from rclpy.publisher import Publisher
 from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
 from rclpy.task import Future
 
-from remote_inference.base.contract.commands.controller_facts import (
-    INTERPOLATE,
-    PARAMETERS,
-    ControllerFacts,
-    facts_of,
-    find_mismatch,
-    is_controller,
-    starts_at_measured_position,
-)
+from remote_inference.base.contract.commands import controller_facts
+from remote_inference.base.contract.commands.controller_facts import ControllerFacts, is_controller
 from remote_inference.base.contract.commands.sink import CommandSink
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.exchange import in_namespace
@@ -297,7 +290,7 @@ class ControllerReader:
         self._controller = controller
         self._names = OneCall(node, ListParameters, f"{controller}/list_parameters", READ_TIMEOUT_S)
         self._values = OneCall(node, GetParameters, f"{controller}/get_parameters", READ_TIMEOUT_S)
-        self._known: list[str] | None = None  # of PARAMETERS, those that it has
+        self._known: list[str] | None = None  # parameters that it has and facts need
         self.facts: ControllerFacts | None = None  # what it said last; None until it has answered
         self._is_read = False
 
@@ -315,7 +308,8 @@ class ControllerReader:
             self._values.ask(GetParameters.Request(names=self._known), self._take_values)
 
     def _take_names(self, answer: ListParameters.Response) -> None:
-        self._known = [name for name in answer.result.names if name in PARAMETERS]
+        needed, limits = controller_facts.PARAMETERS, controller_facts.JOINT_LIMITS
+        self._known = [name for name in answer.result.names if name in needed or name.startswith(limits)]
         if self._known:
             self.poll()
         else:
@@ -327,7 +321,7 @@ class ControllerReader:
             self._end(dict(values))
 
     def _end(self, values: dict[str, object]) -> None:
-        self.facts, self._is_read = facts_of(self._controller, values), True
+        self.facts, self._is_read = controller_facts.facts_of(self._controller, values), True
 
 
 class ControllerCheck:
@@ -376,13 +370,12 @@ class ControllerCheck:
     def _judge(self, sink: CommandSink, facts: ControllerFacts) -> str:
         if facts is not self._judged.get(sink.topic):
             self._judged[sink.topic] = facts
-            if starts_at_measured_position(sink, facts):
-                self._node.get_logger().warning(
-                    f"controller {facts.node} begins each trajectory where its joints are measured: its "
-                    f"setpoint falls back in each tick, and the arm is led faster than its limits; expected "
-                    f"{INTERPOLATE}"
-                )
-        mismatch = find_mismatch(sink, self._contract.kind_of(sink), facts)
+            if controller_facts.starts_at_measured_position(sink, facts):
+                found = f"controller {facts.node} begins each trajectory where its joints are measured"
+                follows = "its setpoint falls back in each tick, and the arm is led faster than its limits"
+                expected = controller_facts.INTERPOLATE
+                self._node.get_logger().warning(f"{found}: {follows}; expected {expected}")
+        mismatch = controller_facts.find_mismatch(sink, self._contract.kind_of(sink), facts)
         if mismatch is None:
             return ""
         return f"controller {facts.node} {mismatch.found}; expected {mismatch.expected}: {mismatch.advice}"

@@ -110,9 +110,7 @@ class GoalClient:
         self._log_news()
 
     def _take_end(self, number: int, end: Future) -> None:
-        if end.cancelled() or self._is_closed:
-            return
-        if end not in self._ends:  # given up in the callback round in which it came
+        if end.cancelled() or self._is_closed or end not in self._ends:  # or given up as it came
             return
         self._ends.remove(end)
         self.gate.take_end(number, ENDS.get(end.result().status, GoalEvent.LOST))

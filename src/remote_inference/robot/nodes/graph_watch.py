@@ -27,7 +27,6 @@ from remote_inference.robot.safety.effects import Effect
 
 # -- Finds in the ROS graph why a robot's topics are silent: sensors without data, commands without subscriber
 
-
 PATIENCE_S = 2.0  # discovery takes a moment, and so does a driver
 
 
@@ -225,12 +224,10 @@ class GraphWatch:
         watch, cycle = self.lost_publishers, self._engine.cycle
         before = watch.lost
         watch.update(cycle.sources, cycle.stale_sources, self._find_publishers, time.monotonic_ns())
-        for lost in watch.lost:
-            if lost not in before:
-                self._node.get_logger().warning(
-                    f"{lost.topic}: {lost.node}, which published it, is gone from the graph: it has ended, "
-                    "or the link to it is dead, which remote-inference doctor tells"
-                )
+        for lost in (one for one in watch.lost if one not in before):
+            gone = f"{lost.node}, which published it, is gone from the graph"
+            why = "it has ended, or the link to it is dead, which remote-inference doctor tells"
+            self._node.get_logger().warning(f"{lost.topic}: {gone}: {why}")
 
     def _find_publishers(self, topic: str) -> set[str]:
         publishers = self._node.get_publishers_info_by_topic(topic)
@@ -239,10 +236,8 @@ class GraphWatch:
     def _missing_inputs(self) -> dict[str, str]:
         """Return the contract's inputs that should be heard and are not, with what follows."""
         engine = self._engine
-        missing = {
-            f"stops.{name}": "the robot does not resume before it is heard"
-            for name in engine.stops.never_received
-        }
+        follows = "the robot does not resume before it is heard"
+        missing = {f"stops.{name}": follows for name in engine.stops.never_received}
         now_ns = time.monotonic_ns()
         if self._person is not None and engine.misses_person(now_ns):
             missing |= dict.fromkeys(self._person.silent(now_ns), "the fallback runs")
@@ -254,9 +249,7 @@ class GraphWatch:
             return
         self._is_resume_explained = True
         if self._engine.paused:
-            service = f"{self._node.get_fully_qualified_name()}/resume"
-            self._node.get_logger().info(
-                f"session granted by {self._engine.handshake.server}, paused; to begin: "
-                f"ros2 service call {service} std_srvs/srv/Trigger, "
-                f"or remote-inference resume {self._node.get_namespace()}"
-            )
+            news = f"session granted by {self._engine.handshake.server}, paused"
+            call = f"ros2 service call {self._node.get_fully_qualified_name()}/resume std_srvs/srv/Trigger"
+            verb = f"remote-inference resume {self._node.get_namespace()}"
+            self._node.get_logger().info(f"{news}; to begin: {call}, or {verb}")

@@ -44,6 +44,7 @@ TIMEOUT_S = 1.0  # deadline for the worker to begin with a command
 LOOK_PERIOD_S = 0.1
 
 Work = Callable[[], list[Effect]]  # a function of the engine
+Order = Callable[[], tuple[str, list[Effect]]]  # one that may be refused: returns also why, or ''
 Submit = Callable[[Work], None]  # lets the worker call it and carry out the returned effects
 Answer = DeferredResponse[Trigger.Response]
 
@@ -89,28 +90,20 @@ class OperatorServices:
             self._resets.pop(episode_id)("the node stops")
 
     def _reset(self, _: Trigger.Request, answer: Answer) -> None:
-        self._begin_episode(
-            "",
-            lambda success, message, _: answer.send(Trigger.Response(success=success, message=message)),
-        )
+        def give(began: StartEpisode.Response) -> None:
+            answer.send(Trigger.Response(success=began.success, message=began.message))
+
+        self._begin_episode("", give)
 
     def _start_episode(
         self, request: StartEpisode.Request, answer: DeferredResponse[StartEpisode.Response]
     ) -> None:
-        self._begin_episode(
-            request.task,
-            lambda success, message, episode_id: answer.send(
-                StartEpisode.Response(success=success, message=message, episode_id=episode_id)
-            ),
-        )
+        self._begin_episode(request.task, answer.send)
 
     def _pause(self, _: Trigger.Request, answer: Answer) -> None:
         self._engine.pause_at_once()  # also on the way home; the worker does the rest
-        self._operate(
-            lambda: ("", self._engine.pause()),
-            partial(_give, answer, lambda: "paused, queue kept"),
-            however_late=True,
-        )
+        give = partial(_give, answer, lambda: "paused, queue kept")
+        self._operate(lambda: ("", self._engine.pause()), give, however_late=True)
 
     def _resume(self, _: Trigger.Request, answer: Answer) -> None:
         pauses = self._engine.pauses  # what is paused from now on is not resumed by this
@@ -138,25 +131,24 @@ class OperatorServices:
             state += "; paused, resume lets it move"
         return state
 
-    def _begin_episode(self, task: str, answer: Callable[[bool, str, int], None]) -> None:
-        """Reset, and answer when the server has, or the engine's deadline for it is over.
+    def _begin_episode(self, task: str, answer: Callable[[StartEpisode.Response], None]) -> None:
+        """Reset, and answer when the server has, or the engine's deadline for it is over."""
 
-        answer: takes whether an episode began, the words for the operator and the episode.
-        """
+        def give(episode_id: int, message: str, *, success: bool) -> None:
+            answer(StartEpisode.Response(success=success, message=message, episode_id=episode_id))
 
         def reset() -> tuple[str, list[Effect]]:
             if refusal := self._engine.refusal:  # it gave up while this waited
                 return refusal, []
             effects = self._engine.reset(task, time.monotonic_ns())
             episode_id = self._engine.episode.id
-            self._resets[episode_id] = lambda outcome: answer(
-                True, f"episode {episode_id} began; {outcome}", episode_id
-            )
+            began = f"episode {episode_id} began"
+            self._resets[episode_id] = lambda outcome: give(episode_id, f"{began}; {outcome}", success=True)
             return "", effects
 
         def refuse(problem: str) -> None:
             if problem:  # else the answer comes with the end of the reset
-                answer(False, problem, self._engine.episode.id)
+                give(self._engine.episode.id, problem, success=False)
 
         if problem := self._engine.refusal or find_length_problem("task", task, MAX_TASK_LENGTH):
             refuse(problem)
@@ -181,14 +173,8 @@ class OperatorServices:
         else:
             self._operate(lambda: command(time.monotonic_ns()), give, however_late=however_late)
 
-    def _operate(
-        self,
-        command: Callable[[], tuple[str, list[Effect]]],
-        answer: Callable[[str], None],
-        *,
-        however_late: bool = False,
-    ) -> None:
-        """Let the worker carry out a command, which returns why it was refused and its effects.
+    def _operate(self, command: Order, answer: Callable[[str], None], *, however_late: bool = False) -> None:
+        """Let the worker carry out a command.
 
         answer: takes why the command failed, or an empty string; called once, by either thread. however_late:
         the worker carries out also what was answered as not done in time.
@@ -209,7 +195,7 @@ class OperatorServices:
 class _Command:
     """A command on its way to the worker. It is carried out or given up; both only if `however_late`."""
 
-    command: Callable[[], tuple[str, list[Effect]]]
+    command: Order
     answer: Callable[[str], None]
     deadline_s: float
     however_late: bool

@@ -30,16 +30,10 @@ from remote_inference.base.nodes.robot_logger import RobotNode, calm
 from remote_inference.base.nodes.runtime import EXIT_NO_MIDDLEWARE, StartupError, run_node
 from remote_inference.base.nodes.timers import TimerSchedule
 from remote_inference.base.tags import parse_tags
+from remote_inference.base.wire import qos
 from remote_inference.base.wire.arrays import SensorError, WireError
 from remote_inference.base.wire.chunk import chunk_from_bytes
 from remote_inference.base.wire.observation import SensedStep, observation_to_message
-from remote_inference.base.wire.qos import (
-    CHUNK_TOPIC,
-    EXCHANGE_QOS,
-    LATCHED_QOS,
-    OBSERVATION_TOPIC,
-    STATE_TOPIC,
-)
 from remote_inference.msg import ActionChunk, ClientState, Observation
 from remote_inference.robot.config import RobotConfig
 from remote_inference.robot.journal import Begin, JournalledEngine
@@ -52,20 +46,8 @@ from remote_inference.robot.nodes.server_client import ServerClient
 from remote_inference.robot.nodes.task_action import TaskAction
 from remote_inference.robot.nodes.telemetry import DecisionLog, robot_diagnostic, state_message
 from remote_inference.robot.queue.observation_history import TickSample
-from remote_inference.robot.safety.effects import (
-    CloseSession,
-    Effect,
-    GetStatus,
-    Inform,
-    OpenSession,
-    Report,
-    ResetEnded,
-    ResetSession,
-    SendRequest,
-    Stop,
-    StopLatched,
-    Warn,
-)
+from remote_inference.robot.safety import effects
+from remote_inference.robot.safety.effects import Effect
 from remote_inference.robot.safety.fault_injection import Target
 from remote_inference.robot.step_lock import Inbox
 
@@ -102,16 +84,9 @@ class RemoteInference(RobotNode):
             raise StartupError(f"parameter {error}") from error
         if problem := find_name_clash(self._contract, self.get_namespace()):
             raise StartupError(f"{self._config.contract}: {problem}")
-        self._engine = JournalledEngine(
-            Begin(
-                self._contract,
-                self._config,
-                self.get_fully_qualified_name(),
-                self.get_namespace(),
-                seed=random.getrandbits(63),
-                version=__version__,
-            )
-        )
+        name, namespace, seed = self.get_fully_qualified_name(), self.get_namespace(), random.getrandbits(63)
+        begin = Begin(self._contract, self._config, name, namespace, seed, version=__version__)
+        self._engine = JournalledEngine(begin)
         self._inbox = Inbox[Work]()
         self._wake = threading.Event()
         self._stop = threading.Event()
@@ -123,8 +98,8 @@ class RemoteInference(RobotNode):
         self._actuation.loop.start()
 
     def _create_entities(self) -> None:
-        self._observation_publisher = self.create_publisher(Observation, OBSERVATION_TOPIC, EXCHANGE_QOS)
-        self._state_publisher = self.create_publisher(ClientState, STATE_TOPIC, LATCHED_QOS)
+        self._observation_publisher = self.create_publisher(Observation, qos.OBSERVATION_TOPIC, qos.EXCHANGE_QOS)
+        self._state_publisher = self.create_publisher(ClientState, qos.STATE_TOPIC, qos.LATCHED_QOS)
         self._decisions = DecisionLog(self, self._engine.journal)
         shows = self._config.preview
         self._preview = PlanPreview(self, self._contract, self._engine.queue) if shows else None
@@ -140,7 +115,7 @@ class RemoteInference(RobotNode):
             pause=self._pause_after_a_stop,
             mistrust=lambda problem: self._operate(partial(self._engine.take_controllers, problem)),
         )
-        self.create_subscription(ActionChunk, CHUNK_TOPIC, self._on_chunk, EXCHANGE_QOS, raw=True)
+        self.create_subscription(ActionChunk, qos.CHUNK_TOPIC, self._on_chunk, qos.EXCHANGE_QOS, raw=True)
         timeout_s = self._config.service_timeout_s
         self._servers = ServerClient(self, self._engine, self._config.servers, timeout_s, self._submit)
         self.schedule.every(timeout_s, self._servers.cancel_overdue)
@@ -232,9 +207,8 @@ class RemoteInference(RobotNode):
                 if self._actuation.loop.error is not None:
                     raise self._actuation.loop.error
                 if node := self._graph.lost_publishers.find_cut_off(time.monotonic_ns()):
-                    self.get_logger().fatal(
-                        f"the link to {node} is dead since a freeze of this process; a new one finds it again"
-                    )
+                    dead = f"the link to {node} is dead since a freeze of this process"
+                    self.get_logger().fatal(f"{dead}; a new one finds it again")
                     self.exit_code = EXIT_NO_MIDDLEWARE
                     break
                 if self._engine.has_ended(time.monotonic_ns()):
@@ -255,8 +229,8 @@ class RemoteInference(RobotNode):
             self._carry_out(work())
         if dropped := self._inbox.take_dropped():
             self._carry_out(self._engine.take_dropped_chunks(dropped))
-            problem = f"{CHUNK_TOPIC}: {dropped} messages dropped unread, more came than the worker can take"
-            calm(self).warning(problem)
+            lost = f"{dropped} messages dropped unread, more came than the worker can take"
+            calm(self).warning(f"{qos.CHUNK_TOPIC}: {lost}")
 
     def _update_graph(self) -> None:
         self._actuation.controllers.update()
@@ -273,14 +247,14 @@ class RemoteInference(RobotNode):
             self._sent_snapshot = snapshot
             samples += map(self._measure, taken)
         snapshot = self._sent_snapshot
-        effects = self._engine.take_sensors(
+        due = self._engine.take_sensors(
             snapshot.arrivals,
             self._sensors.measured_positions(snapshot),
             time.monotonic_ns(),
             samples,
             stamps=self._sensors.measured_stamps(snapshot),
         )
-        self._carry_out(effects)
+        self._carry_out(due)
         if self._engine.awaits_observation(time.monotonic_ns()):
             steps = self._steps_of(self._engine.cycle.history.steps())
             self._sensors.prepare_images(steps, self._engine.image_features)
@@ -327,52 +301,50 @@ class RemoteInference(RobotNode):
         state.injected_fault = str(self._faults.fault or "")
         state.lost_publishers = [str(lost) for lost in self._graph.lost_publishers.lost]
         self._state_publisher.publish(state)
-        self._diagnostics.report(
-            robot_diagnostic(state, self.get_namespace(), actuation.goals, actuation.absent.values())
-        )
+        absent = actuation.absent.values()
+        self._diagnostics.report(robot_diagnostic(state, self.get_namespace(), actuation.goals, absent))
         return []
 
     # -- effects -------------------------------------------------------------------------------------------
 
-    def _carry_out(self, effects: list[Effect]) -> None:
+    def _carry_out(self, due: list[Effect]) -> None:
         logger = self.get_logger()
         # Lines on the end of a session name that session, which the engine has given up by then.
         logger.session_id = self._engine.session_id or logger.session_id
-        for effect in effects:
+        for effect in due:
             self._perform(effect)
         logger.session_id = self._engine.session_id
 
     def _perform(self, effect: Effect) -> None:
         match effect:
-            case SendRequest():
+            case effects.SendRequest():
                 self._send(effect)
-            case GetStatus(server):
+            case effects.GetStatus(server):
                 self._servers.get_status(server)
-            case OpenSession(server, offer):
+            case effects.OpenSession(server, offer):
                 self._graph.expect_server()
-                self._servers.open_session(
-                    server, replace(offer, images=self._sensors.add_sizes(offer.images))
-                )
-            case CloseSession(server, session_id, token):
+                sized = replace(offer, images=self._sensors.add_sizes(offer.images))
+                self._servers.open_session(server, sized)
+            case effects.CloseSession(server, session_id, token):
                 self._servers.close_session(server, session_id, token)
-            case ResetSession(server, session_id, episode_id, token):
+            case effects.ResetSession(server, session_id, episode_id, token):
                 self._servers.reset_session(server, session_id, episode_id, token)
-            case Report(transition):
+            case effects.Report(transition):
                 self.get_logger().info(f"transition {transition.to_json(self._tags)}")
                 self._report_state()
-            case ResetEnded():
+            case effects.ResetEnded():
                 self._operator.end_reset(effect)
-            case StopLatched(cause):
+            case effects.StopLatched(cause):
                 self.get_logger().error(f"stopped by {cause}; clear_stop, then resume let it move again")
                 self._report_state()
-            case Warn(text, repeats):
+            case effects.Warn(text, repeats):
                 (calm(self) if repeats else self.get_logger()).warning(text)
-            case Inform(text, repeats):
+            case effects.Inform(text, repeats):
                 (calm(self) if repeats else self.get_logger()).info(text)
-            case Stop(cause):
+            case effects.Stop(cause):
                 self.get_logger().fatal(f"stopped: {cause}")
 
-    def _send(self, effect: SendRequest) -> None:
+    def _send(self, effect: effects.SendRequest) -> None:
         try:
             steps = self._steps_of(effect.steps)
             images = self._sensors.read_images(steps, self._engine.image_features)
@@ -381,8 +353,7 @@ class RemoteInference(RobotNode):
                 for step, seen in zip(steps, images, strict=True)
             ]
         except SensorError as error:
-            problem = f"request {effect.request.seq_id} not sent: {error}"
-            calm(self).warning(problem)
+            calm(self).warning(f"request {effect.request.seq_id} not sent: {error}")
             self._engine.take_back_request()
             return
         stamp = self.get_clock().now().to_msg()

@@ -176,7 +176,8 @@ class SensorHub:
         """
         self._keeps_looks = keep
         looks = [self._looks.popleft() for _ in range(len(self._looks))]
-        return sorted([*looks, *ticks], key=_progress_ns) if looks else ticks
+        # By what grows with each arrival: that of a driver which lags moves no newest time.
+        return sorted([*looks, *ticks], key=lambda one: sum(one.arrivals.values())) if looks else ticks
 
     @property
     def lacks(self) -> Mapping[str, str]:
@@ -226,8 +227,7 @@ class SensorHub:
         try:
             positions[self._measured] = _read(self._measuring, snapshot)[self._places]
         except SensorError as error:
-            problem = f"where the robot is cannot be read, so it counts as silent: {error}"
-            self._calm.warning(problem)
+            self._calm.warning(f"where the robot is cannot be read, so it counts as silent: {error}")
             return None
         return positions
 
@@ -246,11 +246,6 @@ class SensorHub:
             replace(feature, height=height, width=width)
             for feature, (height, width) in zip(features, sizes, strict=True)
         )
-
-
-def _progress_ns(sample: TickSample) -> int:
-    """Return what grows with each arrival: that of a driver which lags moves no newest time."""
-    return sum(sample.arrivals.values())
 
 
 def _read(readers: Sequence[tuple[str, StateReader]], snapshot: Snapshot) -> NDArray[np.float64]:

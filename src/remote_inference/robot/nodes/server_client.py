@@ -61,9 +61,8 @@ class ServerClient:
             for service, service_type in SERVICES.items()
         }
         for server in servers:
-            node.create_subscription(
-                ServerStatus, f"{server}/status", partial(self._on_status, server), LATCHED_QOS
-            )
+            take = partial(self._on_status, server)
+            node.create_subscription(ServerStatus, f"{server}/status", take, LATCHED_QOS)
         self._newest: dict[str, tuple[str, int]] = {}  # by server: its instance, and the stamp of its status
         self._pending: dict[Future, tuple[Client, float]] = {}
         self._lock = threading.Lock()
@@ -119,15 +118,11 @@ class ServerClient:
         if status.instance_id == instance and newest - LATE_NS <= stamp < newest:
             return
         self._newest[server] = status.instance_id, stamp
+        instance, accepting, loading = status.instance_id, status.accepting, status.lifecycle_state == LOADING
         sessions = tuple(status.sessions)
         self._submit(
             lambda: self._engine.take_server_status(
-                server,
-                status.instance_id,
-                sessions,
-                time.monotonic_ns(),
-                accepting=status.accepting,
-                loading=status.lifecycle_state == LOADING,
+                server, instance, sessions, time.monotonic_ns(), accepting=accepting, loading=loading
             )
         )
 
@@ -142,11 +137,8 @@ class ServerClient:
         """Give up the calls whose answers did not come in time; to be called about every `timeout_s`."""
         now_s = time.monotonic()
         with self._lock:
-            overdue = [
-                (f, client) for f, (client, deadline_s) in self._pending.items() if now_s >= deadline_s
-            ]
+            late = [future for future, (_, deadline_s) in self._pending.items() if now_s >= deadline_s]
+            overdue = [(future, self._pending.pop(future)[0]) for future in late]
         for future, client in overdue:
             client.remove_pending_request(future)
             future.cancel()
-            with self._lock:
-                self._pending.pop(future, None)

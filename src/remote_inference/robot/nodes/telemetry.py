@@ -86,6 +86,7 @@ def executed_message(
         message.seq_id = source.seq_id
         message.step_index = tick.queued.step_index
         message.row_fraction = tick.row_fraction
+        message.earlier_seq_ids = array("Q", [chunk.seq_id for chunk in tick.queued.earlier])
         message.policy_version = source.policy_version
     return message
 
@@ -212,10 +213,7 @@ ROBOT_LEVELS: Mapping[int, bytes] = {
 
 
 def robot_diagnostic(
-    state: ClientState,
-    hardware_id: str,
-    goals: Mapping[str, str] | None = None,
-    absent: Iterable[str] = (),
+    state: ClientState, hardware_id: str, goals: Mapping[str, str] | None = None, absent: Iterable[str] = ()
 ) -> DiagnosticStatus:
     """Return the robot's status by its safety state: at least WARN when it is paused or lacks a sensor.
 
@@ -245,6 +243,7 @@ def robot_diagnostic(
         why = f": {state.pause_cause}" if state.pause_cause else ""
         level, message = DiagnosticStatus.WARN, f"paused{why}; {message}"
     guard_counts = zip(state.guard_names, state.guard_counts, strict=True)
+    errors = zip(state.shadow_names, state.shadow_error_mean, state.shadow_error_max, strict=True)
     values = {
         "state": state.state_name,
         **_show(state, "cause", "paused", "pause_cause", "stop", "taken_over", "shadow", "injected_fault"),
@@ -254,16 +253,10 @@ def robot_diagnostic(
         "playback_left_s": f"{state.playback_left_s:.2f}",
         "stale_sources": ", ".join(state.stale_sources),
         "capture_skew_ms": show_milliseconds(state.capture_skew_ms),
-        **_show(state, "sets_refused", "apart"),
-        **_show(state, "implausible", "requests", "request_timeouts", "chunks_rejected", "reconnects"),
-        **_show(state, "control_ticks", "late_ticks"),
+        **_show(state, "sets_refused", "apart", "implausible", "requests", "request_timeouts"),
+        **_show(state, "chunks_rejected", "reconnects", "control_ticks", "late_ticks"),
         **{f"guard_{name}": str(count) for name, count in guard_counts},
-        **{
-            f"shadow_error_{name}": f"mean {mean:.4f}, max {largest:.4f}"
-            for name, mean, largest in zip(
-                state.shadow_names, state.shadow_error_mean, state.shadow_error_max, strict=True
-            )
-        },
+        **{f"shadow_error_{name}": f"mean {mean:.4f}, max {most:.4f}" for name, mean, most in errors},
         **{f"goals_{name}": found for name, found in (goals or {}).items()},
     }
     return make_status(level, message, hardware_id, values)

@@ -14,6 +14,7 @@ import numpy as np
 
 from remote_inference.base.policy import Float32Array
 from remote_inference.robot.command import Float64Array
+from remote_inference.robot.queue.ensemble import Ensemble
 from remote_inference.robot.queue.latency import steps
 from remote_inference.robot.queue.plan import ChunkSource, Plan, Progress, QueuedAction
 from remote_inference.robot.step_lock import StepLock
@@ -22,7 +23,7 @@ MEMORY = 1000  # executed rows that a prefix may begin with: a second at the fas
 
 
 class MergeMode(str, Enum):
-    """How a chunk joins the queue; there is no blending, which would invent actions no policy predicted."""
+    """How a chunk joins the queue. Only an `Ensemble` blends: means are actions that no policy predicted."""
 
     REPLACE = "replace"  # skip the stale actions, replace everything queued
     APPEND = "append"  # keep what is queued, append the chunk untrimmed
@@ -56,10 +57,15 @@ class ActionQueue:
         lock: StepLock | None = None,
         *,
         to_robot: Callable[[Float32Array], Float64Array] = np.float64,
+        ensemble: Ensemble | None = None,
     ) -> None:
-        """to_robot: returns rows `[rows, action_dim]` in the robot's units from those of a chunk."""
+        """to_robot: returns rows `[rows, action_dim]` in the robot's units from those of a chunk.
+
+        ensemble: joins a chunk with what it replaces; None: that is dropped.
+        """
         self._delay_policy = delay_policy
         self._to_robot = to_robot
+        self._ensemble = ensemble
         self._plan = Plan()
         self._taken: deque[QueuedAction] = deque(maxlen=MEMORY)
         self._taken_ns: deque[int] = deque(maxlen=MEMORY)  # when, in the same order
@@ -180,12 +186,14 @@ class ActionQueue:
         executed_before: int,
         horizon: int | None = None,
         row_period_s: float | None = None,
+        oldest_ns: int = 0,
     ) -> int:
         """Let a chunk `[horizon, action_dim]` join the queue; return how many of its rows were dropped.
 
         latency_steps: `ceil(latency / period)` from capture to now. executed_before: `executed` at capture.
         horizon: rows that may join, None for all. row_period_s: then the delay reaches to the last row that
-        was taken, if that is later than the caller's now: its thread may have stood still since.
+        was taken, if that is later than the caller's now: its thread may have stood still since. oldest_ns:
+        for the ensemble.
 
         Rows may be skipped only for ticks in which the robot really moved: trimming a chunk that arrives at a
         robot held still would command a jump, hence DelayPolicy.CONSUMED.
@@ -205,7 +213,10 @@ class ActionQueue:
                 return 0
             delay = self._delay(latency_steps, self._executed - executed_before)
             dropped = min(max(delay, 0), len(rows))
-            self._plan = chunk.after(dropped).first(horizon)
+            chunk = chunk.after(dropped)
+            if self._ensemble is not None:
+                chunk = self._ensemble.join(self._plan, chunk, oldest_ns)
+            self._plan = chunk.first(horizon)
             return dropped
 
     def _delay(self, latency_steps: int, executed_since: int) -> int:

@@ -43,13 +43,15 @@ class QueuedAction:
     """One action of a chunk: `model` and `robot` are float32 `[policy_dim]`, `step_index` its place in it.
 
     Both are as the server sent them, in the policy's units, and go back so in prefixes: no rounding of a
-    conversion comes between what a policy said and what it has to continue.
+    conversion comes between what a policy said and what it has to continue. earlier: of the chunks, oldest
+    first, of which the plan's point is a mean besides this one (`Ensemble`).
     """
 
     source: ChunkSource
     step_index: int
     model: Float32Array
     robot: Float32Array
+    earlier: tuple[ChunkSource, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -224,6 +226,13 @@ class Interpolation:
             point = progress.point if way is None else way.at(tick, self._ticks)
             progress = replace(progress, tick=tick, way=way, point=point)
         return progress, Step(action, progress.tick / self._ticks, progress.point)
+
+    def point_after(self, before: Progress, progress: Progress) -> Float64Array | None:
+        """Return where the next tick will lead; after the last action the plan goes on as it did `before`."""
+        _, step = self.step(progress, 0)
+        if step is not None:
+            return step.point
+        return 2.0 * progress.point - before.point if before.action is not None else None
 
     def skip(self, progress: Progress, ticks_ns: Iterable[int], episode_id: int) -> Progress:
         """Count the next ticks as executed at these instants; actions of another episode stay."""

@@ -337,7 +337,7 @@ class Handshake:
         return new
 
     def _timing(self, reply: SessionReply, latency_s: float | None = None) -> Timing:
-        return Timing(self._config, self._contract.row_fps, reply.chunk_size, latency_s)
+        return Timing(self._config, self._contract.row_fps, reply.chunk_size, latency_s, reply.rtc)
 
     def _unused_images(self) -> list[str]:
         offered = {image.name for image in self.offer.images}

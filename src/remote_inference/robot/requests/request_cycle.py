@@ -142,7 +142,9 @@ class RequestCycle:
         self.history.begin(now_ns)
 
     def wants_chunk(self, now_ns: int) -> bool:
-        """Return whether playback is low enough for a request."""
+        """Return whether playback is low enough for a request; for means of chunks it always is."""
+        if self._config.ensembles:
+            return True
         if self._config.request_mode == "blocking":
             return len(self._queue) == 0
         buffer_s: float | str = self._config.buffer_time_s
@@ -178,8 +180,8 @@ class RequestCycle:
     ) -> Request:
         """Return a request with the rows from the capture on: those executed since, then the unread ones.
 
-        Without them when another policy than the session's said some of them. Rows that are too old to be
-        executed are none.
+        Without them when another policy than the session's said some of them, or means are executed. Rows
+        that are too old to be executed are none.
         measured: the robot's position with the observation `[action_dim]`, None when it is not known.
         """
         shown = self._arrivals.shown
@@ -190,7 +192,7 @@ class RequestCycle:
         self.capture_skew_s = (max(times_ns) - capture_ns) / 1e9
         executed = self._arrivals.executed[first]
         prefixes = Prefixes(None, None)
-        if not self._relative.exist:
+        if not (self._relative.exist or self._config.ensembles):
             # The control thread drops what is too old: after a pause, it has not yet.
             oldest_ns = now_ns - self._max_action_age_ns
             prefixes = self._queue.prefixes(executed, session.policy_fingerprint, oldest_ns)
@@ -338,6 +340,7 @@ class RequestCycle:
             executed_before=asked.executed,
             horizon=self._config.execution_horizon or None,
             row_period_s=self._contract.row_period_s,
+            oldest_ns=now_ns - self._max_action_age_ns,
         )
 
     def _appends(self, session: SessionReply) -> bool:

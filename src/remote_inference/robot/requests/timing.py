@@ -21,6 +21,7 @@ class Timing:
     fps: float  # of the policy's actions: that of control, or the contract's policy_fps
     chunk_size: int  # actions
     latency_s: float | None = None  # from request to chunk
+    rtc: bool = False  # chunks continue prefixes
 
     @property
     def period_s(self) -> float:
@@ -34,9 +35,10 @@ class Timing:
 
     @property
     def buffer_s(self) -> float | None:
-        """The fixed buffer; None when it follows the latency, or the robot asks with an empty queue only."""
-        fixed = self.config.request_mode == "overlap" and self.config.buffer_time_s != "auto"
-        return float(self.config.buffer_time_s) if fixed else None
+        """The fixed buffer; None when it follows the latency, or the robot asks with no queue, or always."""
+        config = self.config
+        fixed = config.request_mode == "overlap" and config.buffer_time_s != "auto" and not config.ensembles
+        return float(config.buffer_time_s) if fixed else None
 
 
 def find_timing_problem(timing: Timing) -> str:
@@ -72,6 +74,17 @@ def _buffer_that_never_fills(timing: Timing) -> str:
         f"buffer_time_s: found {buffer_s:g}, expected less than max_action_age_s, {age_s:g}: "
         "appended chunks would pile up and each wait until it is too old"
     )
+
+
+def _means_that_cannot_be(timing: Timing) -> str:
+    age_s = timing.config.max_action_age_s
+    if not timing.config.ensembles:
+        return ""
+    if timing.rtc:
+        return "merge_mode: found 'ensemble', expected another with a policy that continues its chunks (RTC)"
+    if timing.chunk_s < age_s:
+        return ""
+    return f"max_action_age_s: found {age_s:g}, expected more than a chunk lasts (merge_mode is ensemble)"
 
 
 def _no_buffer(timing: Timing) -> str:
@@ -126,6 +139,7 @@ PROBLEMS: tuple[Rule, ...] = (
     _age_within_a_period,
     _age_or_timeout_within_the_latency,
     _buffer_that_never_fills,
+    _means_that_cannot_be,
 )
 WARNINGS: tuple[Rule, ...] = (
     _no_buffer,

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The last gate before the motor: finite values, joint limits and velocity limits, in this order."""
+"""The last gate before the motor: finite values, then limits of position, velocity, acceleration and jerk."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from remote_inference.base.contract.actions import Actions
 from remote_inference.base.policy import Float32Array
 from remote_inference.robot.command import BoolArray, Float64Array
 from remote_inference.robot.pose_geometry import ActionMasks, PoseRule
+from remote_inference.robot.safety.acceleration import ACCELERATION_LIMIT, JERK_LIMIT, Motion
+from remote_inference.robot.safety.motion_bounds import ROUNDING, MotionBounds
 
 # -- Switches among the actions: closed or opened by a number, with two thresholds, and not too often ----
 
@@ -79,16 +81,22 @@ RULES = (
     DWELL,
     ORIENTATION,
     IMPLAUSIBLE,
+    ACCELERATION_LIMIT,
+    JERK_LIMIT,
 )
-ROUNDING = 1e-6  # a float32 action at a limit may lie this far beyond it; corrected, but no intervention
+RATE_LIMITS = (VELOCITY_LIMIT, ACCELERATION_LIMIT, JERK_LIMIT)  # a step is not the one that was wanted
 
 
 @dataclass(frozen=True)
 class Guarded:
-    """A checked action `[action_dim]`, None when refused, and the rules that altered or refused it."""
+    """A checked action `[action_dim]`, None when refused, and the rules that altered or refused it.
+
+    motion: how it moves, where accelerations are bounded; None: nothing says.
+    """
 
     action: Float64Array | None
     interventions: tuple[str, ...] = ()
+    motion: Motion | None = None
 
 
 @dataclass(frozen=True)
@@ -96,13 +104,15 @@ class Foreseen:
     """Actions `[rows, action_dim]` as the guard will pass them.
 
     altered: the rules that will alter some rows, each with the mask `[rows]` of these. asked: the actions
-    before the guard. velocity_scale: with which they were checked.
+    before the guard. velocity_scale: with which they were checked. velocity: `[action_dim]` of the step to
+    the first one, None where accelerations are not bounded.
     """
 
     actions: Float64Array = field(default_factory=lambda: np.empty((0, 0)))
     altered: tuple[tuple[str, BoolArray], ...] = ()
     asked: Float64Array = field(default_factory=lambda: np.empty((0, 0)))
     velocity_scale: float = 1.0
+    velocity: Float64Array | None = None
 
     def rules_of(self, begin: int, end: int) -> list[str]:
         """Return the rules that alter the rows from `begin` to before `end`, each once for a row."""
@@ -144,6 +154,7 @@ class Guard:
         self._is_velocity = self.masks.is_velocity
         self._switches = SwitchRule(actions, self.masks)
         self._poses = PoseRule(actions, self.masks.poses, period_s)
+        self.bounds = MotionBounds(actions, period_s)
         self.needs_position = bool(self.masks.holds.any())
         """Whether the first step is bounded from the measured position or pose."""
         self.counts: Counter[str] = Counter(dict.fromkeys(RULES, 0))
@@ -168,6 +179,8 @@ class Guard:
         *,
         velocity_scale: float = 1.0,
         settling: BoolArray | None = None,
+        motion: Motion | None = None,
+        onward: Float64Array | None = None,
     ) -> Guarded:
         """Return one action `[action_dim]` within the limits. Nothing counts.
 
@@ -178,6 +191,8 @@ class Guard:
         reference is NaN before its first command.
         velocity_scale: fraction of `max_velocity` that is allowed now.
         settling: mask `[action_dim]` of switches that must not change yet; None: none.
+        motion: how the last command moved; None: accelerations are not bounded. onward: where the next action
+        will lead; None: the robot rests at this one.
         """
         is_known = reference is None or (np.isfinite(reference) | self._switches.places).all()
         if not (np.isfinite(action).all() and is_known):
@@ -203,7 +218,14 @@ class Guard:
             slow = self._poses.limit_step(safe, start, slow, velocity_scale)
         if (np.abs(slow - safe) > ROUNDING).any():
             interventions.append(VELOCITY_LIMIT)
-        return Guarded(slow, tuple(interventions))
+        if motion is not None and self.bounds.exist:
+            if onward is not None:
+                onward = self.masks.poses.unify(np.clip(onward, self._min, self._max), safe)
+            slow, motion, broken = self.bounds.ease(
+                safe, slow, start, motion, onward=onward, velocity_scale=velocity_scale
+            )
+            interventions += broken
+        return Guarded(slow, tuple(interventions), motion)
 
     def foresee(
         self,
@@ -212,30 +234,44 @@ class Guard:
         *,
         velocity_scale: float = 1.0,
         known: Foreseen | None = None,
+        motion: Motion | None = None,
     ) -> Foreseen:
         """Return actions `[rows, action_dim]` as `check` will pass them, one after another.
 
         Ends before the first row that it will refuse. Switches stay as in `reference`: they change in their
-        own ticks alone. known: what the tick before has found, of which the rest may still hold.
+        own ticks alone. known: what the tick before has found, of which the rest may still hold. motion: as
+        of `check`.
         """
+        if not self.bounds.exist:
+            motion = None
         found = known.after_first(actions, reference, velocity_scale) if known is not None else None
-        if found is None:
-            found = self._foresee(actions, reference, velocity_scale)
+        if found is None or not _goes_on(known, motion):
+            found = self._foresee(actions, reference, velocity_scale, motion)
             found = replace(found, asked=actions, velocity_scale=velocity_scale)
+        if motion is not None and len(found.actions):
+            step = self.bounds.motion_of(np.stack([reference, found.actions[0]]))
+            found = replace(found, velocity=step.velocity)
         return found
 
-    def _foresee(self, actions: Float64Array, reference: Float64Array, velocity_scale: float) -> Foreseen:
+    def _foresee(
+        self, actions: Float64Array, reference: Float64Array, velocity_scale: float, motion: Motion | None
+    ) -> Foreseen:
         is_finite = np.isfinite(actions)
         if not is_finite.all():
             actions = actions[: int(np.argmin(is_finite.all(axis=1)))]
         if self._switches.exist:
             actions = np.where(self._switches.places, reference, actions)
         if self._poses.exist:  # the step of a pose is no matter of single columns
-            return self._foresee_in_turn(actions, reference, velocity_scale)
+            return self._foresee_in_turn(actions, reference, velocity_scale, motion)
         safe = np.clip(actions, self._min, self._max)
         slow = self._limit_steps(safe, reference, velocity_scale)
         beyond, fast = _find_altered(actions, safe), _find_altered(safe, slow)
-        return Foreseen(slow, ((JOINT_LIMIT, beyond), (VELOCITY_LIMIT, fast)))
+        if motion is None:
+            return Foreseen(slow, ((JOINT_LIMIT, beyond), (VELOCITY_LIMIT, fast)))
+        eased, altered = self.bounds.lead(safe, slow, reference, motion, velocity_scale)
+        before = np.vstack([reference, eased[:-1]])
+        fast = _find_altered(safe, self._limit_step(safe, before, velocity_scale))
+        return Foreseen(eased, ((JOINT_LIMIT, beyond), (VELOCITY_LIMIT, fast), *altered.items()))
 
     def _limit_steps(
         self, actions: Float64Array, reference: Float64Array, velocity_scale: float
@@ -255,29 +291,42 @@ class Guard:
         return slow
 
     def _foresee_in_turn(
-        self, actions: Float64Array, reference: Float64Array, velocity_scale: float
+        self,
+        actions: Float64Array,
+        reference: Float64Array,
+        velocity_scale: float,
+        motion: Motion | None,
     ) -> Foreseen:
         safe = np.empty_like(actions)
         altered: list[tuple[str, ...]] = []
+        last = 2.0 * actions[-1:] - actions[-2:-1] if len(actions) > 1 else actions
+        onward = np.vstack([actions[1:], last])
         for row, action in enumerate(actions):
-            limited = self.check(action, reference, velocity_scale=velocity_scale)
+            limited = self.check(
+                action, reference, velocity_scale=velocity_scale, motion=motion, onward=onward[row]
+            )
             if limited.action is None:  # rows that are not finite are cut off before: an orientation
                 break
             safe[row] = reference = limited.action
+            motion = limited.motion
             altered.append(limited.interventions)
         rules = sorted({rule for interventions in altered for rule in interventions})
         masks = ((rule, np.array([rule in interventions for interventions in altered])) for rule in rules)
         return Foreseen(safe[: len(altered)], tuple(masks))
 
     def approach(
-        self, target: Float64Array, reference: Float64Array, velocity_scale: float
-    ) -> Float64Array | None:
-        """Return the step `[action_dim]` from a reference towards a target; None when one step gets there.
+        self,
+        target: Float64Array,
+        reference: Float64Array,
+        velocity_scale: float,
+        motion: Motion | None = None,
+    ) -> Guarded | None:
+        """Return the step from a reference towards a target; None when one step gets there, or none may.
 
-        Within the limits of `check`. velocity_scale: as of `check`.
+        Within the limits of `check`. velocity_scale, motion: as of `check`.
         """
-        guarded = self.check(target, reference, velocity_scale=velocity_scale)
-        return guarded.action if VELOCITY_LIMIT in guarded.interventions else None
+        guarded = self.check(target, reference, velocity_scale=velocity_scale, motion=motion)
+        return guarded if not set(RATE_LIMITS).isdisjoint(guarded.interventions) else None
 
     def way_s(self, begin: Float64Array, end: Float64Array) -> float:
         """Return the time [s] in which positions and poses get from one point to another within the limits.
@@ -285,7 +334,7 @@ class Guard:
         Both `[action_dim]`; NaN counts for no way.
         """
         times_s = np.abs(end - begin)[self.masks.is_position] / self._max_velocity[self.masks.is_position]
-        longest_s = float(np.nanmax(times_s, initial=0.0))
+        longest_s = max(float(np.nanmax(times_s, initial=0.0)), self.bounds.way_s(begin, end))
         unified = self._poses.unify(end, begin) if self._poses.exist and np.isfinite(begin).all() else None
         return longest_s if unified is None else max(longest_s, self._poses.way_s(unified[1], unified[0]))
 
@@ -302,6 +351,13 @@ class Guard:
             bound = velocity_scale * self._max_velocity
             low, high = np.where(self._is_velocity, -bound, low), np.where(self._is_velocity, bound, high)
         return np.clip(action, low, high)
+
+
+def _goes_on(known: Foreseen | None, motion: Motion | None) -> bool:
+    """Return whether a robot moves as it was foreseen."""
+    if motion is None or known is None or known.velocity is None:
+        return motion is None
+    return bool(np.allclose(motion.velocity, known.velocity, rtol=1e-9, atol=1e-9))
 
 
 def _find_altered(before: Float64Array, after: Float64Array) -> BoolArray:

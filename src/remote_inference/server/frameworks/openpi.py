@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import msgpack
@@ -53,13 +52,13 @@ def unpack(data: bytes, max_bytes: int = MAX_FRAME_BYTES) -> Any:
     deeper nested values than the limits allow, and for arrays of other types or whose data does not fill
     their shape.
     """
-    count = _Count()
+    reader = _Reader()
     value = read_msgpack(
         data,
         "frame",
         max_bytes,
-        object_hook=partial(_read_map, count),
-        list_hook=partial(_read_list, count),
+        object_hook=reader.read_map,
+        list_hook=reader.read_list,
         ext_hook=_refuse_extension,
     )
     _require_plain(value, 0)
@@ -113,29 +112,24 @@ def _describe(value: Any) -> dict[bytes, Any]:
     return {_SCALAR: True, _DATA: value.item(), _DTYPE: dtype}
 
 
-class _Count:
-    """Counts the entries of a frame's maps and lists while they are read: a byte may cost 64 in memory."""
+class _Reader:
+    """Counts the entries of a frame's maps and lists as they are read: a byte may cost 64 in memory."""
 
     def __init__(self) -> None:
         self._values = 0
 
-    def add(self, values: int) -> None:
-        self._values += values + 1
+    def read_list(self, values: list[Any] | dict[Any, Any]) -> Any:
+        self._values += len(values) + 1
         if self._values > MAX_VALUES:
             raise WireError(f"frame: found more than {MAX_VALUES} values in its maps and lists")
+        return values
 
-
-def _read_list(count: _Count, values: list[Any]) -> list[Any]:
-    count.add(len(values))
-    return values
-
-
-def _read_map(count: _Count, values: dict[Any, Any]) -> Any:
-    count.add(len(values))
-    longest = max((len(key) for key in values if isinstance(key, (str, bytes))), default=0)
-    if longest > MAX_KEY_LENGTH:  # a key stands in the name of all that is below it
-        raise WireError(f"frame: found a key of {longest} characters, expected {MAX_KEY_LENGTH} at most")
-    return read_numpy(values)
+    def read_map(self, values: dict[Any, Any]) -> Any:
+        self.read_list(values)
+        longest = max((len(key) for key in values if isinstance(key, (str, bytes))), default=0)
+        if longest > MAX_KEY_LENGTH:  # a key stands in the name of all that is below it
+            raise WireError(f"frame: found a key of {longest} characters, expected {MAX_KEY_LENGTH} at most")
+        return read_numpy(values)
 
 
 def read_numpy(values: dict[Any, Any]) -> Any:
@@ -169,9 +163,8 @@ def _read_array(values: Mapping[Any, Any]) -> NDArray[Any]:
     expected = math.prod(shape) * dtype.itemsize
     if len(data) != expected:
         sides = " x ".join(map(str, shape))
-        raise WireError(
-            f"array: found {len(data)} bytes of data, expected {expected} for shape [{sides}] of {dtype.name}"
-        )
+        found = f"array: found {len(data)} bytes of data"
+        raise WireError(f"{found}, expected {expected} for shape [{sides}] of {dtype.name}")
     return np.frombuffer(data, dtype).reshape(shape) if data else np.empty(shape, dtype)
 
 

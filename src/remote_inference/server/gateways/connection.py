@@ -286,10 +286,7 @@ class Connection:
 
     async def _infer(self, session: Session, observation: Mapping[str, Any]) -> None:
         request = replace(
-            BLANK_REQUEST,
-            session_id=session.session_id,
-            seq_id=self._seq_id,
-            episode_id=self._episode_id,
+            BLANK_REQUEST, session_id=session.session_id, seq_id=self._seq_id, episode_id=self._episode_id
         )
         data = self._reader.read(observation, request)
         answer = self._link.expect()

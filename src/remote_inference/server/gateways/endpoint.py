@@ -27,7 +27,7 @@ from remote_inference.base.policy import PolicySpec
 from remote_inference.base.wire.arrays import WireError
 from remote_inference.server.frameworks.openpi import pack
 from remote_inference.server.gateways.connection import Connection, ObservationReader, limit_connections
-from remote_inference.server.manifest.sections import OpenpiSection
+from remote_inference.server.manifest.sections import OpenpiSection, read_api_key
 from remote_inference.server.nodes.gateway_host import GatewayHost
 
 START_TIMEOUT_S = 5.0
@@ -56,15 +56,16 @@ class OpenpiEndpoint:
         self._host = host
         spec, manifest = host.serving.policy.spec, host.serving.manifest
         try:
-            keys = section.keys_for(spec)
+            keys, file = section.keys_for(spec), section.api_key_file
+            key = read_api_key(Path(file), "openpi.api_key_file") if file else ""
         except DocumentError as error:
             raise StartupError(str(error)) from error
+        self._authorization = f"Api-Key {key}".encode() if key else b""  # the header that clients must send
         self._reader = ObservationReader(keys, spec, manifest.default_task)
         try:
             self._metadata = pack(dict(section.metadata or _describe(spec)))
         except WireError as error:
             raise StartupError(f"openpi.metadata: {error}") from error
-        self._authorization = _read_authorization(section.api_key_file)
         self._names: set[str] = set()  # of the sessions that are open
         self._started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
         self._thread = threading.Thread(target=self._run, name="openpi", daemon=True)
@@ -174,20 +175,3 @@ def _describe(spec: PolicySpec) -> Mapping[str, Any]:
         "action_names": list(spec.action_names),
         "state_names": list(spec.state_names),
     }
-
-
-def _read_authorization(api_key_file: str) -> bytes:
-    """Return the header that clients must send; empty without a file. Raises StartupError."""
-    if not api_key_file:
-        return b""
-    try:
-        key = Path(api_key_file).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no UTF-8 text"
-        found = f"{api_key_file} ({reason})"
-        raise StartupError(f"openpi.api_key_file: found {found}, expected a file with the key") from error
-    if not key or not key.isascii() or not key.isprintable():
-        raise StartupError(
-            f"openpi.api_key_file: found {api_key_file} with {len(key)} characters, expected a line of ASCII"
-        )
-    return f"Api-Key {key}".encode()

@@ -145,10 +145,8 @@ class ModelSource(Document):
     def require_path(self) -> Path:
         """Return the path. Raises DocumentError when nothing is there, as for a policy's name on a hub."""
         if not os.path.exists(self.path):
-            raise DocumentError(
-                f"model.path: found nothing at {self.path}, expected a folder or a file on this machine; "
-                "nothing is fetched from a hub"
-            )
+            expected = "a folder or a file on this machine; nothing is fetched from a hub"
+            raise DocumentError(f"model.path: found nothing at {self.path}, expected {expected}")
         return Path(self.path)
 
     def read_options(self, model: type[Options]) -> Options:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
@@ -41,9 +42,8 @@ class WeightsSection(Document):
     @model_validator(mode="after")
     def _consistent(self) -> WeightsSection:
         if self.accept and not (self.socket or self.ros):
-            raise ValueError(
-                "socket: found nothing with accept: true, expected the path of a socket, or ros: true"
-            )
+            expected = "the path of a socket, or ros: true"
+            raise ValueError(f"socket: found nothing with accept: true, expected {expected}")
         return self
 
 
@@ -153,10 +153,8 @@ class OpenpiSection(Document):
             presets = ", ".join(PRESETS.names)
             raise ValueError(f"found neither preset nor state, expected a preset ({presets}) or the entries")
         if not self.api_key_file and not is_loopback(self.host):
-            raise ValueError(
-                f"host: found {self.host!r} without api_key_file, expected a key: whoever reaches the port "
-                "could use the policy"
-            )
+            expected = "a key: whoever reaches the port could use the policy"
+            raise ValueError(f"host: found {self.host!r} without api_key_file, expected {expected}")
         return self
 
     def keys_for(self, spec: PolicySpec) -> ObservationKeys:
@@ -164,28 +162,37 @@ class OpenpiSection(Document):
         preset = PRESETS.get(self.preset) if self.preset else ObservationKeys((), {})
         if unknown := sorted(set(self.images) - set(spec.image_shapes)):
             features = ", ".join(spec.image_shapes) or "none"
-            raise DocumentError(
-                f"openpi.images: found {unknown[0]!r}, expected features of the policy: {features}"
-            )
-        if spec.observation_steps > 1:
-            steps = spec.observation_steps
-            raise DocumentError(
-                f"openpi: policy {spec.name} needs observations of {steps} control ticks, clients send one"
-            )
+            expected = f"features of the policy: {features}"
+            raise DocumentError(f"openpi.images: found {unknown[0]!r}, expected {expected}")
+        needs = f"openpi: policy {spec.name} needs"
+        if (steps := spec.observation_steps) > 1:
+            raise DocumentError(f"{needs} observations of {steps} control ticks, clients send one")
         images = {
             feature: self.images.get(feature) or _camera_of(feature, preset) for feature in spec.image_shapes
         }
-        for feature, shape in spec.image_shapes.items():
-            if shape[2] != 3:
-                raise DocumentError(
-                    f"openpi: policy {spec.name} needs depth ({feature}), clients send colour"
-                )
+        if depth := [feature for feature, shape in spec.image_shapes.items() if shape[2] != 3]:
+            raise DocumentError(f"{needs} depth ({depth[0]}), clients send colour")
         return ObservationKeys(
             state=self.state or preset.state,
             images=images,
             layout=self.layout or preset.layout,
             prompt=self.prompt or preset.prompt,
         )
+
+
+def read_api_key(path: Path, key: str) -> str:
+    """Return the key in a file, without white space around it. key: of the manifest, for errors.
+
+    Raises DocumentError when the file cannot be read or holds no line of ASCII.
+    """
+    try:
+        found = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "no UTF-8 text"
+        raise DocumentError(f"{key}: found {path} ({reason}), expected a file with the key") from error
+    if not found or not found.isascii() or not found.isprintable():
+        raise DocumentError(f"{key}: found {path} with {len(found)} characters, expected a line of ASCII")
+    return found
 
 
 def is_loopback(host: str) -> bool:
@@ -200,10 +207,8 @@ def _camera_of(feature: str, preset: ObservationKeys) -> str:
     camera = feature.rpartition(".")[2]
     if camera not in preset.images:
         cameras = ", ".join(preset.images) or "none"
-        raise DocumentError(
-            f"openpi.images: found no entry for {feature} of the policy, expected one; "
-            f"the preset has {cameras}"
-        )
+        found = f"openpi.images: found no entry for {feature} of the policy"
+        raise DocumentError(f"{found}, expected one; the preset has {cameras}")
     return preset.images[camera]
 
 

@@ -48,10 +48,7 @@ class HealthServer:
     """
 
     def __init__(
-        self,
-        port: int,
-        snapshot: Callable[[], ServerSnapshot],
-        metrics: Callable[[str], tuple[bytes, str]],
+        self, port: int, snapshot: Callable[[], ServerSnapshot], metrics: Callable[[str], tuple[bytes, str]]
     ) -> None:
         """metrics: returns exposition and content type for an Accept header.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
@@ -19,6 +20,22 @@ from remote_inference.server.requests.request_log import RequestRecord
 
 DURATION_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64)
+
+# Of each robot, in the order of `_RobotSeries`.
+DURATIONS = {
+    "request_duration": "Time from a request's arrival to its ready chunk: queue wait and inference.",
+    "queue_wait": "Time that a request waited: for its turn, for the others of its batch, for the device.",
+    "inference_duration": "Time of a request's own decoding and preprocessing, then of policy and "
+    "postprocessing for its batch.",
+    "staleness": "Time that a robot had waited when its chunk was ready, from its first request since the "
+    "last chunk, superseded requests included.",
+    "capture_skew": "Time between the oldest and the newest content of an observation; 0 of a client that "
+    "does not say it.",
+}
+COUNTS = {
+    "superseded_requests": "Requests replaced by newer ones and never served.",
+    "request_errors": "Requests answered with ERROR, or not at all.",
+}
 
 
 class ServerMetrics(Collector):
@@ -42,47 +59,13 @@ class ServerMetrics(Collector):
         self._clock_s = clock_s
         self._registry = CollectorRegistry()
         self._tag_keys = tuple(tag_keys)
-        labels = ("robot", *(f"tag_{key}" for key in tag_keys))
-
-        def durations(name: str, text: str) -> Histogram:
-            return Histogram(
-                f"policy_server_{name}_seconds",
-                text,
-                labels,
-                buckets=DURATION_BUCKETS_S,
-                registry=self._registry,
-            )
-
-        def count(name: str, text: str) -> Counter:
-            return Counter(f"policy_server_{name}", text, labels, registry=self._registry)
-
-        self._per_robot = _RobotSeries(
-            durations(
-                "request_duration",
-                "Time from a request's arrival to its ready chunk: queue wait and inference.",
-            ),
-            durations(
-                "queue_wait",
-                "Time that a request waited: for its turn, for the others of its batch, for the device.",
-            ),
-            durations(
-                "inference_duration",
-                "Time of a request's own decoding and preprocessing, then of policy and postprocessing for "
-                "its batch.",
-            ),
-            durations(
-                "staleness",
-                "Time that a robot had waited when its chunk was ready, from its first request since the "
-                "last chunk, superseded requests included.",
-            ),
-            durations(
-                "capture_skew",
-                "Time between the oldest and the newest content of an observation; 0 of a client that does "
-                "not say it.",
-            ),
-            count("superseded_requests", "Requests replaced by newer ones and never served."),
-            count("request_errors", "Requests answered with ERROR, or not at all."),
-        )
+        own: Any = {"labelnames": ("robot", *(f"tag_{key}" for key in tag_keys)), "registry": self._registry}
+        series: list[Any] = [
+            Histogram(f"policy_server_{name}_seconds", text, buckets=DURATION_BUCKETS_S, **own)
+            for name, text in DURATIONS.items()
+        ]
+        series += [Counter(f"policy_server_{name}", text, **own) for name, text in COUNTS.items()]
+        self._per_robot = _RobotSeries(*series)
         self._unattributed_errors = Counter(
             "policy_server_unattributed_errors",
             "Requests that failed, of robots without series: their sessions have ended, or had just begun.",
@@ -155,17 +138,9 @@ class ServerMetrics(Collector):
         """Yield what is read from the snapshot at each scrape."""
         now = self._snapshot()
         ready = not now.unready_reason(self._clock_s())
-        yield InfoMetricFamily(
-            "policy_server",
-            "The served policy; constant 1.",
-            {
-                "server": now.server,
-                "instance_id": now.instance_id,
-                "policy": now.policy,
-                "fingerprint": now.policy_fingerprint,
-                "device": now.device,
-            },
-        )
+        policy = {"policy": now.policy, "fingerprint": now.policy_fingerprint, "device": now.device}
+        server = {"server": now.server, "instance_id": now.instance_id, **policy}
+        yield InfoMetricFamily("policy_server", "The served policy; constant 1.", server)
         gauges = {
             "ready": ("1 while the server is ready for robots, as in /readyz.", ready),
             "sessions": ("Open sessions.", len(now.sessions)),

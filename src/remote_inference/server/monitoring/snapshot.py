@@ -110,7 +110,6 @@ class _History:
     latencies_ms: deque[float] = field(default_factory=lambda: deque(maxlen=SHOWN_REQUESTS))
 
     def show(self, now_ns: int) -> SessionView:
-        """Return the session as it is now."""
         if self.last_ns is None:
             return replace(self.view, state="paused") if self.paused else self.view
         age_s = (now_ns - self.last_ns) / 1e9

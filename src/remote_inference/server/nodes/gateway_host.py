@@ -12,7 +12,6 @@ from pkgutil import resolve_name
 from typing import Protocol
 
 from remote_inference.base.exchange import SessionOffer, SessionReply
-from remote_inference.base.limits import shorten
 from remote_inference.base.nodes.runtime import StartupError
 from remote_inference.server.nodes.serving import Serving
 from remote_inference.server.nodes.session_services import SessionServices
@@ -55,8 +54,7 @@ class GatewayHost:
     def end(self, session: Session, reason: str) -> None:
         """End a session whose client has left; one that has ended already is no error."""
         if self.services.registry.remove(session.session_id) is not None:
-            log = self.services.log_of(session.offer, session.session_id)
-            log.info(f"{session.offer.client}: ended {session.session_id}: {shorten(reason)}")
+            self.services.log_end(session, reason)
 
     def record_refusal(self, session: Session, seq_id: int, episode_id: int, problem: str) -> None:
         """Record a request that the gateway cannot hand on, in the request log and the metrics."""

@@ -25,15 +25,9 @@ from remote_inference.base.nodes.graph import identify_endpoints
 from remote_inference.base.nodes.robot_logger import RobotLogger, about, calm
 from remote_inference.base.repeats import Repeats
 from remote_inference.base.tags import write_tags
+from remote_inference.base.wire import qos
 from remote_inference.base.wire.arrays import WireError
 from remote_inference.base.wire.chunk import chunk_to_message
-from remote_inference.base.wire.qos import (
-    CHUNK_TOPIC,
-    EXCHANGE_QOS,
-    LATCHED_QOS,
-    OBSERVATION_TOPIC,
-    STATE_TOPIC,
-)
 from remote_inference.base.wire.session import offer_from_request, reply_to_response
 from remote_inference.msg import ActionChunk, ClientState, Observation
 from remote_inference.server.admission import terms_of
@@ -89,16 +83,16 @@ class RosLink:
         with ExitStack() as undo:  # destroys the endpoints if a later step fails
             self._publisher = node.create_publisher(
                 ActionChunk,
-                in_namespace(offer.robot_namespace, CHUNK_TOPIC),
-                EXCHANGE_QOS,
+                in_namespace(offer.robot_namespace, qos.CHUNK_TOPIC),
+                qos.EXCHANGE_QOS,
                 event_callbacks=PublisherEventCallbacks(use_default_callbacks=False),
             )
             undo.callback(node.destroy_publisher, self._publisher)
             self._subscription: Subscription | None = node.create_subscription(
                 Observation,
-                in_namespace(offer.robot_namespace, OBSERVATION_TOPIC),
+                in_namespace(offer.robot_namespace, qos.OBSERVATION_TOPIC),
                 enqueue,
-                EXCHANGE_QOS,
+                qos.EXCHANGE_QOS,
                 raw=True,
                 event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
             )
@@ -123,12 +117,12 @@ class RosLink:
     def listen(self, *, is_quiet: bool) -> None:
         """Hear why a quiet robot asks for nothing. One that asks is not paused, and costs nothing here."""
         if is_quiet and self._state is None:
-            topic = in_namespace(self._offer.robot_namespace, STATE_TOPIC)
+            topic = in_namespace(self._offer.robot_namespace, qos.STATE_TOPIC)
             self._state = self._node.create_subscription(
                 ClientState,
                 topic,
                 self._take_state,
-                LATCHED_QOS,
+                qos.LATCHED_QOS,
                 event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
             )
         elif not is_quiet and self._state is not None:
@@ -160,7 +154,7 @@ class RosLink:
 
 def find_robot_gids(node: Node, offer: SessionOffer) -> frozenset[bytes]:
     """Return the endpoints by which nodes of the robot's name publish observations."""
-    topic = in_namespace(offer.robot_namespace, OBSERVATION_TOPIC)
+    topic = in_namespace(offer.robot_namespace, qos.OBSERVATION_TOPIC)
     return frozenset(
         gid
         for name, gid in identify_endpoints(node.get_publishers_info_by_topic(topic))
@@ -218,8 +212,7 @@ class SessionServices:
         gone = self._expiry.expired(self.registry.all(), Session.is_present, time.monotonic_ns())
         for session, reason in gone:
             if self.registry.end(session, reason):
-                log = self.log_of(session.offer, session.session_id)
-                log.info(f"{session.offer.client}: ended {session.session_id}: {reason}")
+                self.log_end(session, reason)
         quiet_ns = time.monotonic_ns() - round(QUIET_AFTER_S * 1e9)
         for session in self.registry.all():
             if isinstance(session.link, RosLink):
@@ -288,6 +281,10 @@ class SessionServices:
         """Return the logger whose lines name a session and its robot."""
         return about(self._node.get_logger(), offer.robot_namespace, session_id)
 
+    def log_end(self, session: Session, reason: str) -> None:
+        log = self.log_of(session.offer, session.session_id)
+        log.info(f"{session.offer.client}: ended {session.session_id}: {shorten(reason)}")
+
     # -- sessions ------------------------------------------------------------------------------------------
 
     def _admit(self, offer: SessionOffer, serving: Serving) -> SessionReply:
@@ -315,10 +312,9 @@ class SessionServices:
         """End a session that yields if its place is needed for an offer that is granted."""
         if len(self.registry) < max_sessions:
             return
-        displaced = self.registry.newest_yielding()
-        if displaced is not None and self.registry.end(displaced, "a robot takes its place"):
-            log = self.log_of(displaced.offer, displaced.session_id)
-            log.info(f"{displaced.offer.client}: ended {displaced.session_id}: a robot takes its place")
+        displaced, reason = self.registry.newest_yielding(), "a robot takes its place"
+        if displaced is not None and self.registry.end(displaced, reason):
+            self.log_end(displaced, reason)
 
     def _terms_for(self, offer: SessionOffer, old: Session | None, serving: Serving) -> ServerTerms:
         yielding = sum(session.yields for session in self.registry.all() if session is not old)

@@ -144,15 +144,12 @@ def import_back_end(name: str) -> BackEnd:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         if isinstance(error, SystemExit):
             reason = f"it {_exit_of(error)}"
-        raise PolicyError(
-            f"model.backend: {BACK_ENDS.describe(name)} cannot be imported: {reason}"
-        ) from error
+        place = f"model.backend: {BACK_ENDS.describe(name)}"
+        raise PolicyError(f"{place} cannot be imported: {reason}") from error
     if not callable(back_end):
         found = type(back_end).__name__
-        raise PolicyError(
-            f"model.backend: {BACK_ENDS.describe(name)}: found {found}, expected a callable that takes the "
-            "manifest's section `model`"
-        )
+        expected = "a callable that takes the manifest's section `model`"
+        raise PolicyError(f"model.backend: {BACK_ENDS.describe(name)}: found {found}, expected {expected}")
     return back_end
 
 

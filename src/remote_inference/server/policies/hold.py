@@ -94,15 +94,11 @@ class HoldPolicy:
         config = load_document(file, HoldConfig)
         known = (*config.state_names, *config.zeros)
         if missing := [name for name in config.action_names if name not in known]:
-            raise PolicyError(
-                f"{file}: action_names: found {missing[0]!r}, expected names of state_names or of zeros: "
-                f"{', '.join(known)}"
-            )
+            expected = f"names of state_names or of zeros: {', '.join(known)}"
+            raise PolicyError(f"{file}: action_names: found {missing[0]!r}, expected {expected}")
         if alien := [name for name in config.zeros if name not in config.action_names]:
-            raise PolicyError(
-                f"{file}: zeros: found {alien[0]!r}, expected names of action_names: "
-                f"{', '.join(config.action_names)}"
-            )
+            expected = f"names of action_names: {', '.join(config.action_names)}"
+            raise PolicyError(f"{file}: zeros: found {alien[0]!r}, expected {expected}")
         self._indices = [
             None if name in config.zeros else config.state_names.index(name) for name in config.action_names
         ]

@@ -78,7 +78,6 @@ class _Replica:
     """A policy on a thread of its own, from loading to freeing it."""
 
     def __init__(self, load: Callable[[], Policy], device: str) -> None:
-        """Begin to load."""
         self.device = device
         self._calls = Calls()
         self._calls.start(f"replica_{device}")
@@ -129,7 +128,6 @@ class _Replica:
         return self._calls.submit(self.policy.reset)
 
     def close(self) -> None:
-        """Free the policy, if it was loaded, and end the thread."""
         if not self.loading.exception():
             wait([self._calls.submit(self.policy.close)])
         self._calls.close()
@@ -206,7 +204,6 @@ class ReplicatedPolicy:
 
 
 def _common_spec(policies: Sequence[Policy]) -> PolicySpec:
-    """Return the specification of all replicas together."""
     first = policies[0].spec
     if any(policy.spec != first for policy in policies):
         raise PolicyError(f"model.replicas: {first.name} differs by device, expected equal specifications")
@@ -216,8 +213,6 @@ def _common_spec(policies: Sequence[Policy]) -> PolicySpec:
     # Such a policy may seed and use the process's generators (`base.policy`): calls at once would mix their
     # draws. One with generators of its own says that it `draws_by_itself`.
     if first.samples and first.max_batch == 1 and not getattr(policies[0], "draws_by_itself", False):
-        raise PolicyError(
-            f"{found} samples with max_batch 1, and so may draw from generators of random numbers that all "
-            "replicas would share"
-        )
+        why = "samples with max_batch 1, and so may draw from generators of random numbers"
+        raise PolicyError(f"{found} {why} that all replicas would share")
     return replace(first, max_batch=first.max_batch * len(policies))

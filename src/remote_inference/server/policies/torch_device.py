@@ -28,9 +28,8 @@ def using_device(name: str) -> Iterator[None]:
         yield
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
-        raise DeviceError(
-            f"model.device: found {name!r}, expected a device of this machine: {reason}"
-        ) from error
+        expected = f"a device of this machine: {reason}"
+        raise DeviceError(f"model.device: found {name!r}, expected {expected}") from error
 
 
 def free_network(network: torch.nn.Module, device: torch.device) -> None:

@@ -252,10 +252,7 @@ class Finishing:
             self._hand_over("capture", session, lambda: capture(*captured))
 
     def _hand_over(self, what: str, session: Session, hand_over: Callable[[], None]) -> str:
-        """Call a consumer's function and count its failure, which must not affect the other robots.
-
-        Return what failed, or an empty string.
-        """
+        """Return why a consumer's function failed, or an empty string: it must not affect other robots."""
         try:
             hand_over()
         except Exception as error:

@@ -86,9 +86,8 @@ def sample_requests(spec: PolicySpec, manifest: Manifest) -> Iterator[tuple[list
         raise PolicyError(f"max_cameras: {found}")
     if manifest.warmup_image_sizes and not spec.image_shapes:
         sizes = ", ".join(f"{height} x {width}" for height, width in manifest.warmup_image_sizes)
-        raise PolicyError(
-            f"warmup_image_sizes: found {sizes}, expected none: policy {spec.name} has no images"
-        )
+        expected = f"none: policy {spec.name} has no images"
+        raise PolicyError(f"warmup_image_sizes: found {sizes}, expected {expected}")
     task = manifest.default_task or spec.sample_task
     yield sample_batch(spec, task)
     for size in manifest.warmup_image_sizes:
@@ -120,27 +119,18 @@ def sample_batch(spec: PolicySpec, task: str) -> tuple[list[bytes], SessionOffer
         wants_rtc=spec.supports_rtc,
         max_observation_steps=spec.observation_steps,
     )
-    batch = []
-    for rows, delay in _sample_prefixes(spec.chunk_size) if spec.supports_rtc else [(0, 0)]:
+    batch, prefixes = [], [(0, 0)]  # actions left, and delay [control ticks]
+    if spec.supports_rtc:  # of robots at different places of their chunks
+        places, chunk_size = enumerate((8, 0, 4, 6, 2, 7, 3, 5)), spec.chunk_size
+        prefixes = [(chunk_size * eighths // 8, 1 + chunk_size * place // 16) for place, eighths in places]
+    for rows, delay in prefixes:
         prefix = np.zeros((rows, spec.action_dim), np.float32) if rows else None
         request = replace(
-            BLANK_REQUEST,
-            task=task,
-            inference_delay_steps=delay,
-            prefix_model=prefix,
-            prefix_robot=prefix,
+            BLANK_REQUEST, task=task, inference_delay_steps=delay, prefix_model=prefix, prefix_robot=prefix
         )
         message = observation_to_message(request, present.state, present.images, Time(), past)
         batch.append(serialize_message(message))
     return batch, offer
-
-
-def _sample_prefixes(chunk_size: int) -> list[tuple[int, int]]:
-    """Return actions left and delay [control ticks] of robots at different places of their chunks."""
-    return [
-        (chunk_size * eighths // 8, 1 + chunk_size * index // 16)
-        for index, eighths in enumerate((8, 0, 4, 6, 2, 7, 3, 5))
-    ]
 
 
 def _picture(shape: tuple[int, int, int]) -> CompressedImage:

@@ -12,7 +12,8 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,11 +21,15 @@ from remote_inference.base.errors import UserError
 from remote_inference.tools.cli.exit_codes import EXIT_NO, EXIT_OK
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from remote_inference.base.clients.operator_client import OperatorClient
+    from remote_inference.base.contract.contract import Contract
 
 MOST_CHARACTERS = 32  # of what is done: a long path would leave no room for the bar
 TIMEOUT_S = 5.0
 ROBOT_HELP = "the robot's namespace, with or without slashes"
+PATHS = frozenset({"BAG", "CONTRACT", "EVALUATION", "FILE", "FOLDER", "MANIFEST", "OUT"})  # values of options
 Number = TypeVar("Number", int, float)
 
 
@@ -43,37 +48,119 @@ def bounded(kind: type[Number], allows: Callable[[Number], bool], expected: str)
 positive = bounded(float, lambda value: 0.0 < value <= 3600.0, "above 0 and at most 3600")  # a duration [s]
 
 
-def add_output_arguments(
-    parser: argparse.ArgumentParser, *, json_shape: str = "", quiet: str = "print nothing but errors"
-) -> None:
-    """Declare `--json`, whose one shape the help says, and `--quiet`, unless one's text is empty."""
-    if json_shape:
-        shape = json_shape.replace("%", "%%")
-        parser.add_argument("--json", action="store_true", help=f"print JSON: {shape}")
-    if quiet:
-        parser.add_argument("--quiet", action="store_true", help=quiet)
+class VerbParser(argparse.ArgumentParser):
+    """Declares the arguments of verbs, among them those that several have."""
+
+    def add(
+        self, usage: str, text: str, group: argparse._ActionsContainer | None = None, **settings: Any
+    ) -> None:
+        """Declare an argument: `--force` is a flag, `--out FILE` takes a path, `bag BAG` is one by its place.
+
+        settings: more of those that `add_argument` takes; an option with any is no flag.
+        """
+        name, _, value = usage.partition(" ")
+        if value:
+            settings = {"metavar": value, **({"type": Path} if value in PATHS else {}), **settings}
+        elif name.startswith("--") and not settings:
+            settings = {"action": "store_true"}
+        (group or self).add_argument(name, help=text, **settings)
+
+    def add_choice(self, *, required: bool = True) -> Callable[..., None]:
+        """Return what declares, as `add` does, arguments that exclude each other."""
+        return partial(self.add, group=self.add_mutually_exclusive_group(required=required))
+
+    def add_output(self, json_shape: str = "", *, quiet: str = "print nothing but errors") -> None:
+        """Declare `--json`, whose one shape the help says, and `--quiet`, unless one's text is empty."""
+        if json_shape:
+            self.add("--json", f"print JSON: {json_shape}")
+        if quiet:
+            self.add("--quiet", quiet)
+
+    def add_timeout(self, whom: str = "the robot") -> None:
+        """Declare `--timeout`. whom: who is waited for."""
+        text = f"longest wait for {whom}, and then for each answer (default {TIMEOUT_S:g} s)"
+        self.add("--timeout S", text, type=positive, default=TIMEOUT_S)
+
+    def add_namespace(self, without: str) -> None:
+        """Declare `--namespace` of a verb that reads bags. without: what it means to leave it out."""
+        self.add("--namespace ROBOT", f"{ROBOT_HELP} (default: {without})")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        return super().parse_known_args(args, namespace or Arguments())
 
 
-def require_new(path: Path, option: str, *, force: bool) -> None:
-    """Raise UserError for a file that an option names, and that exists, unless it may be replaced."""
-    if path.exists() and not force:
-        raise UserError(f"{option}: {path} exists, expected a new file, or --force to replace it")
+class Arguments(argparse.Namespace):
+    """A verb's arguments, and what follows from those that several have."""
 
+    def load_contract(self) -> Contract | None:
+        """Return the contract that `--contract` names, if any. Raises DocumentError."""
+        if not self.contract:
+            return None
+        import remote_inference.base.wire  # noqa: F401, PLC0415  names the image encodings
+        from remote_inference.base.contract.contract import load_contract  # noqa: PLC0415
 
-def add_timeout(parser: argparse.ArgumentParser, whom: str = "the robot") -> None:
-    """Declare `--timeout`. whom: who is waited for."""
-    parser.add_argument(
-        "--timeout",
-        type=positive,
-        default=TIMEOUT_S,
-        metavar="S",
-        help=f"longest wait for {whom}, and then for each answer (default {TIMEOUT_S:g} s)",
-    )
+        return load_contract(self.contract)
 
+    def require_new(self, path: Path, option: str) -> None:
+        """Raise UserError for a file that an option names, and that exists, unless it may be replaced."""
+        if path.exists() and not self.force:
+            raise UserError(f"{option}: {path} exists, expected a new file, or --force to replace it")
 
-def add_namespace(parser: argparse.ArgumentParser, without: str) -> None:
-    """Declare `--namespace` of a verb that reads bags. without: what it means to leave it out."""
-    parser.add_argument("--namespace", metavar="ROBOT", help=f"{ROBOT_HELP} (default: {without})")
+    def print_result(self, result: Any, *lines: str) -> None:
+        """Print a result as JSON, or in lines for people, who may want none."""
+        if self.json:
+            print_json(result)
+        elif lines and not self.quiet:
+            print(*lines, sep="\n", flush=True)
+
+    def print_response(self, role: str, who: str, response: Any, *fields: str) -> int:
+        """Print what a robot or server answered, a refusal as an error, or JSON; return the exit code."""
+        answer = {role: who} | {field: getattr(response, field) for field in ("success", "message", *fields)}
+        if not (response.success or self.json):
+            print_error(self.verb, f"{who} refused: {response.message}")
+        else:
+            self.print_result(answer, f"{who}: {response.message}")
+        return EXIT_OK if response.success else EXIT_NO
+
+    @contextmanager
+    def show_bars(self, *, of_bytes: bool = False) -> Iterator[Progress | None]:
+        """Yield bars on stderr; None without a terminal, and for those who want JSON or quiet."""
+        if self.quiet or self.json or not sys.stderr.isatty():
+            yield None
+            return
+        from rich import progress  # noqa: PLC0415  takes a tenth of a second
+        from rich.console import Console  # noqa: PLC0415
+
+        count = progress.DownloadColumn() if of_bytes else progress.MofNCompleteColumn()
+        columns = ("{task.description}", progress.BarColumn(), count, progress.TimeRemainingColumn())
+        with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+            yield bars
+
+    @contextmanager
+    def show_bytes(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
+        """Show how much of a total is done; yield what takes each advance."""
+        with self.show_bars(of_bytes=True) as bars:
+            if bars is None:
+                yield lambda _: None
+                return
+            shown = what if len(what) <= MOST_CHARACTERS else f"...{what[3 - MOST_CHARACTERS :]}"
+            yield partial(bars.advance, bars.add_task(shown, total=total))
+
+    @contextmanager
+    def show_bag(self, what: str, bag: Path) -> Iterator[Callable[[float], None]]:
+        """Show how much of a bag is read; yield what takes the fraction that is done."""
+        size = sum(file.stat().st_size for file in bag.glob("*.mcap"))
+        done = 0
+        with self.show_bytes(what, size) as advance:
+
+            def report(fraction: float) -> None:
+                nonlocal done
+                now = int(fraction * size)
+                if now - done > size // 1000:  # not for each of a million messages
+                    advance(now - done)
+                    done = now
+
+            yield report
 
 
 def open_client(name: str, namespace: str = "/") -> OperatorClient:
@@ -109,18 +196,6 @@ def print_json(value: Any) -> None:
     print(json.dumps(finite(value), allow_nan=False), flush=True)
 
 
-def print_response(arguments: argparse.Namespace, role: str, who: str, response: Any, *fields: str) -> int:
-    """Print what a robot or server answered, a refusal as an error, or JSON; return the exit code."""
-    if arguments.json:
-        answer = {role: who, "success": response.success, "message": response.message}
-        print_json({**answer, **{field: getattr(response, field) for field in fields}})
-    elif not response.success:
-        print_error(arguments.verb, f"{who} refused: {response.message}")
-    elif not arguments.quiet:
-        print(f"{who}: {response.message}", flush=True)
-    return EXIT_OK if response.success else EXIT_NO
-
-
 @contextmanager
 def results_apart() -> Iterator[None]:
     """Let only results reach the standard output: within the block, file descriptor 1 is standard error.
@@ -139,52 +214,10 @@ def results_apart() -> Iterator[None]:
     stream.flush()
     original = os.dup(1)
     os.dup2(2, 1)
+    copy = os.fdopen(os.dup(original), "w", encoding=stream.encoding, errors=stream.errors)
     try:
-        with os.fdopen(os.dup(original), "w", encoding=stream.encoding, errors=stream.errors) as results:
-            sys.stdout = results
+        with copy, redirect_stdout(copy):
             yield
     finally:
-        sys.stdout = stream
         os.dup2(original, 1)
         os.close(original)
-
-
-# -- A progress bar on stderr, for verbs that read gigabytes ---------------------------------------------
-
-
-@contextmanager
-def show_progress(what: str, total: int, arguments: argparse.Namespace) -> Iterator[Callable[[int], None]]:
-    """Show how much of a total is done; yield what takes each advance. Only on a terminal.
-
-    arguments: with `--quiet` or `--json` nothing is shown.
-    """
-    if arguments.quiet or arguments.json or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console  # noqa: PLC0415  takes a tenth of a second
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        shown = what if len(what) <= MOST_CHARACTERS else f"...{what[3 - MOST_CHARACTERS :]}"
-        task = progress.add_task(shown, total=total)
-        yield lambda advance: progress.advance(task, advance)
-
-
-@contextmanager
-def show_bag_progress(
-    what: str, bag: Path, arguments: argparse.Namespace
-) -> Iterator[Callable[[float], None]]:
-    """Show how much of a bag is read; yield what takes the fraction that is done."""
-    size = sum(file.stat().st_size for file in bag.glob("*.mcap"))
-    done = 0
-    with show_progress(what, size, arguments) as advance:
-
-        def report(fraction: float) -> None:
-            nonlocal done
-            now = int(fraction * size)
-            if now - done > size // 1000:  # not for each of a million messages
-                advance(now - done)
-                done = now
-
-        yield report

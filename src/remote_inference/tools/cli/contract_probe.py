@@ -35,7 +35,7 @@ from remote_inference.tools.contracts.running_robot import (
     OtherTopic,
     RobotView,
 )
-from remote_inference.tools.contracts.urdf import Urdf, parse_urdf
+from remote_inference.tools.contracts.urdf import JointLimits, Urdf, parse_urdf
 from remote_inference.tools.deployment.bringup import absolute_namespace
 
 OWN_NAME = "contract_verb"
@@ -91,6 +91,7 @@ class _Probe:
         self._known: set[str] = set()  # topics
         self._changed_s = time.monotonic()  # when the last topic became known
         self._remarks: list[str] = []
+        self._joint_limits: dict[str, JointLimits] = {}  # by controller
 
     def receive(self, *, reads_description: bool) -> None:
         """Receive until every topic has a message and no new one appears, or for the whole timeout."""
@@ -131,7 +132,8 @@ class _Probe:
             topic = max(self._descriptions, key=len)  # the robot's own goes before that of the root
             urdf = parse_urdf(self._descriptions[topic], topic)
         commands = self._find_commands()
-        return RobotView(joints, images, commands, urdf, self._remarks, self._find_others(commands))
+        others = self._find_others(commands)
+        return RobotView(joints, images, commands, urdf, self._remarks, others, self._joint_limits)
 
     def _is_complete(self, now_s: float) -> bool:
         return now_s - self._changed_s >= LISTEN_S and not self._silent and self._has_positions()
@@ -206,6 +208,7 @@ class _Probe:
                 (known[node] for node in nodes), key=lambda one: (states[one.node] != "", not one.joints)
             )
             self._remarks += [facts.problem] if facts.problem else []
+            self._joint_limits |= {facts.node: facts.joint_limits} if facts.joint_limits else {}
             state = states[facts.node]
             inactive = f"{facts.node} is {state}" if state else ""
             # What its parameters say, as far as they say one kind.

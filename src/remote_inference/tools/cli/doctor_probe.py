@@ -34,8 +34,7 @@ from remote_inference.robot.nodes.controllers import ControllerReader, ManagerWa
 from remote_inference.tools.cli.common import open_client
 from remote_inference.tools.deployment import zenoh_config
 from remote_inference.tools.deployment.doctor import commands, doctor, sensors
-from remote_inference.tools.deployment.doctor.commands import judge_inputs, judge_robots
-from remote_inference.tools.deployment.doctor.doctor import Finding, Level, NodeSettings, TopicFacts
+from remote_inference.tools.deployment.doctor.doctor import Fault, Finding, Fine, NodeSettings, TopicFacts
 from remote_inference.tools.fleet_view import FleetWatch
 
 OWN_NAME = "doctor_verb"
@@ -63,13 +62,13 @@ def examine(
     try:
         ros = open_until.enter_context(open_client(OWN_NAME))
     except OperatorError as error:
-        yield Finding(Level.ERROR, "rclpy", str(error), "a node that starts", "mend what stands above")
+        yield Fault("rclpy", str(error), "a node that starts", "mend what stands above")
         return
     if contract is not None:  # others may be known before it
         ros.spin_until(lambda: namespace in ros.find_robots(), timeout_s)
     watch = FleetWatch(ros)
     watch.settle(timeout_s)
-    yield Finding(Level.OK, "graph", f"looked for {ros.discovery_s:.1f} s")
+    yield Fine("graph", f"looked for {ros.discovery_s:.1f} s")
     yield from _Examination(ros, watch, timeout_s, contract, namespace).findings()
 
 
@@ -77,7 +76,7 @@ def _check_router(variables: dict[str, str]) -> Iterator[Finding]:
     try:
         endpoint = doctor.router_endpoint(variables)
     except zenoh_config.EndpointError as error:
-        yield Finding(Level.ERROR, "Zenoh router", str(error), "", "mend it: nodes would not start")
+        yield Fault("Zenoh router", str(error), "", "mend it: nodes would not start")
         return
     if endpoint is None or endpoint.protocol not in ("tcp", "tls"):
         return  # without nodes that meet, nothing shows whether a router listens
@@ -114,10 +113,7 @@ class _Examination:
         topics = self._collect_topics(own, stale)
         self._watch.update()
         still = self._stale_sources()  # one that was late once is no finding
-        stale = {
-            robot: [topic for topic in found if topic in still.get(robot, ())]
-            for robot, found in stale.items()
-        }
+        stale = {name: [one for one in found if one in still.get(name, ())] for name, found in stale.items()}
         seen: dict[str, list[Finding]] = {}
         for robot in dict.fromkeys((*([self._namespace] if self._contract else []), *self._watch.robots)):
             seen[robot] = list(self._judge_sensors(robot, topics, stale.get(robot, [])))
@@ -129,18 +125,17 @@ class _Examination:
                 found = self._read_controllers(own[robot], topics)
                 yield from commands.judge_controllers(self._contract, robot, found)
         if self._contract is not None:
-            yield from judge_inputs(self._contract, self._namespace, topics)
+            yield from commands.judge_inputs(self._contract, self._namespace, topics)
         else:
             missed = WITHOUT_CONTRACT if any(own.values()) else f"commands, {WITHOUT_CONTRACT}"
-            yield Finding(Level.OK, "not examined without --contract", missed)
+            yield Fine("not examined without --contract", missed)
         wanted = self._namespace if self._contract is not None else ""
-        yield from judge_robots(self._watch.robots, wanted=wanted, servers=servers, sensors=seen)
+        yield from commands.judge_robots(self._watch.robots, wanted=wanted, servers=servers, sensors=seen)
 
     def _judge_graph(self) -> Iterator[Finding]:
-        simulated = [
-            in_namespace(robot, ROBOT_NODE) for robot, its in self._settings.items() if its.use_sim_time
-        ]
-        yield from doctor.judge_clock(time.time(), self._clocks, simulated)
+        simulated = (robot for robot, its in self._settings.items() if its.use_sim_time)
+        nodes = [in_namespace(robot, ROBOT_NODE) for robot in simulated]
+        yield from doctor.judge_clock(time.time(), self._clocks, nodes)
         nodes = [
             in_namespace(namespace, name)
             for name, namespace in self._ros.node.get_node_names_and_namespaces()
@@ -168,8 +163,8 @@ class _Examination:
             )
             stale = [topic for topic in stale if topic not in self._contract.sensor_types]
         if state is not None and state.implausible:
-            expected, advice = "one publisher that says the truth", "stop the other one, or mend the driver"
-            yield Finding(Level.ERROR, f"{robot}: joints", state.implausible, expected, advice)
+            advice = "stop the other one, or mend the driver"
+            yield Fault(f"{robot}: joints", state.implausible, "one publisher that says the truth", advice)
         yield from sensors.judge_stale(robot, stale, topics, lost)
 
     def _read_settings(self) -> dict[str, NodeSettings]:
@@ -314,9 +309,8 @@ class TopicProbe:
             if counts != seen:
                 seen, seen_s = counts, time.monotonic()
             published = {name for name, (publishers, _) in counts.items() if publishers}
-            received = all(
-                self._listeners[name].count for name in published & self._listeners.keys() - self._resting
-            )
+            awaited = published & self._listeners.keys() - self._resting
+            received = all(self._listeners[name].count for name in awaited)
             found = {name for name, count in counts.items() if any(count)}
             return received and time.monotonic() - seen_s >= QUIET_S and self._all_named(found)
 
@@ -368,10 +362,8 @@ class _Listener:
         self.count += 1
         self._first, self._last, self._arrival_s = self._first or data, data, time.time()
         self._heads.append(data[: sensors.HEAD_BYTES])
-        if self.kind is JointState:
-            joints = self._read(data)
-            if joints is not None:
-                self._drivers.take(joints, time.monotonic_ns())
+        if self.kind is JointState and (joints := self._read(data)) is not None:
+            self._drivers.take(joints, time.monotonic_ns())
 
     def _read(self, data: bytes) -> Any:
         try:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import os
 import sys
@@ -20,7 +19,6 @@ from typing import TypeVar
 from remote_inference.bags.timeline.robot_bag import open_robot
 from remote_inference.base.clients.operator_client import OperatorClient
 from remote_inference.base.clients.server_session import ServerSession, SessionRefusedError
-from remote_inference.base.contract.contract import load_contract
 from remote_inference.base.errors import UserError
 from remote_inference.base.exchange import ChunkStatus, SessionOffer, no_rows
 from remote_inference.base.wire.arrays import WireError, read_message
@@ -38,7 +36,7 @@ from remote_inference.learn.open_loop.evaluation import (
 )
 from remote_inference.learn.open_loop.report import Report, parse_bounds
 from remote_inference.msg import Observation
-from remote_inference.tools.cli.common import open_client, print_json, require_new, show_bag_progress
+from remote_inference.tools.cli.common import Arguments, open_client, print_json
 from remote_inference.tools.deployment.bringup import absolute_name
 from remote_inference.tools.tables import Table, print_table
 
@@ -50,7 +48,7 @@ MOST_POLICIES = 6  # colours of a picture, and columns of a table
 Source = TypeVar("Source", Path, str)
 
 
-def compare_policies(arguments: argparse.Namespace) -> int:
+def compare_policies(arguments: Arguments) -> int:
     return _run(arguments, arguments.policy, _serve)
 
 
@@ -66,7 +64,7 @@ def _serve(manifest: Path, offer: SessionOffer) -> Iterator[Answerer]:
         yield policy
 
 
-def compare_servers(arguments: argparse.Namespace, timeout_s: float) -> int:
+def compare_servers(arguments: Arguments, timeout_s: float) -> int:
     """timeout_s: of each answer."""
     servers = [absolute_name(name, "--server") for name in arguments.server]
     with open_client("replay", namespace=f"/replay_{token_hex(4)}") as client:
@@ -124,29 +122,25 @@ class _LiveServer:
 
 
 def _run(
-    arguments: argparse.Namespace,
+    arguments: Arguments,
     sources: Sequence[Source],
     answer: Callable[[Source, SessionOffer], AbstractContextManager[Answerer]],
 ) -> int:
     """Compare each source's answers with the bag; return the exit code. answer: opens a source."""
     if arguments.out:  # not at the end
-        require_new(arguments.out, "--out", force=arguments.force)
+        arguments.require_new(arguments.out, "--out")
         from remote_inference.learn.open_loop.picture import draw, require_drawable  # noqa: PLC0415  matplotlib
 
         require_drawable(arguments.out)
     if len(sources) > MOST_POLICIES:
         raise UserError(f"found {len(sources)} policies, expected {MOST_POLICIES} at most")
-    given = load_contract(arguments.contract) if arguments.contract else None
     evaluations = []
-    with open_robot(arguments.bag, arguments.namespace, given) as robot:
+    with open_robot(arguments.bag, arguments.namespace, arguments.load_contract()) as robot:
         bounds = parse_bounds(arguments.max_error or (), robot.require_contract().actions.names)
         offer = find_offer(robot)
         for source in sources:
-            with (
-                answer(source, offer) as answerer,
-                show_bag_progress(str(source), arguments.bag, arguments) as show,
-            ):
-                evaluations.append(evaluate(robot, answerer, show))
+            with answer(source, offer) as asked, arguments.show_bag(str(source), arguments.bag) as show:
+                evaluations.append(evaluate(robot, asked, show))
     against = arguments.against or "executed"
     report = Report(str(arguments.bag), robot.namespace, evaluations, bounds, against)
     if arguments.out:

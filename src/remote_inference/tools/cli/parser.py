@@ -20,7 +20,7 @@ from typing import Any
 
 from remote_inference import __version__
 from remote_inference.base.errors import UserError
-from remote_inference.tools.cli.common import print_error, results_apart
+from remote_inference.tools.cli.common import VerbParser, print_error, results_apart
 from remote_inference.tools.cli.exit_codes import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_USAGE, meanings
 
 PROGRAM = "remote-inference"
@@ -86,13 +86,13 @@ def make_parser(*, complete: bool = False) -> argparse.ArgumentParser:
     complete: declare the arguments of every verb at once, for documentation and completion. Otherwise a
     verb's module is imported when that verb is parsed.
     """
-    parser = argparse.ArgumentParser(
+    parser = VerbParser(
         prog=PROGRAM,
         description="Run policies on a GPU server and drive robots with them.",
         epilog=f"'{PROGRAM} VERB --help' shows a verb's options, exit codes and examples.",
     )
     parser.add_argument("--version", action="version", version=__version__)
-    verbs = parser.add_subparsers(required=True, metavar="VERB", dest="verb", parser_class=_VerbParser)
+    verbs = parser.add_subparsers(required=True, metavar="VERB", dest="verb", parser_class=_LateParser)
     for verb in VERBS:
         added = verbs.add_parser(verb.name, help=verb.help, declared=verb)
         if complete:
@@ -100,7 +100,7 @@ def make_parser(*, complete: bool = False) -> argparse.ArgumentParser:
     return parser
 
 
-class _VerbParser(argparse.ArgumentParser):
+class _LateParser(VerbParser):
     """Declares its arguments when it first parses."""
 
     def __init__(self, *, declared: Verb | None = None, **options: Any):
@@ -157,7 +157,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
             require_middleware()
         with results_apart():
-            return int(arguments.run(arguments))
+            return int(arguments.run(arguments) or 0)
     except BrokenPipeError:
         raise
     except (UserError, OSError, ImportError) as error:

@@ -5,30 +5,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from remote_inference.base.contract.generated import (
-    UNKNOWN_COMMAND_TYPE,
-    UNKNOWN_FPS,
-    UNKNOWN_KIND,
-    UNKNOWN_LIMITS,
-    UNKNOWN_ROBOT_TYPE,
-    GeneratedContract,
-    LeftOut,
-    leave_grippers_unwatched,
-)
-from remote_inference.base.contract.image_source import (
-    COMPRESSED_IMAGE,
-    DEPTH_ENCODINGS,
-    Colour,
-    find_wrong_origin,
-    first_word,
-)
+from remote_inference.base.contract import generated, image_source
+from remote_inference.base.contract.generated import GeneratedContract, LeftOut
 from remote_inference.base.contract.state_source import JOINT_STATE
 from remote_inference.base.documents.document import mark
-from remote_inference.tools.contracts.urdf import Urdf, describe_accelerations, suggest_limit
+from remote_inference.tools.contracts.urdf import JointLimits, Urdf, suggest_limit, tighten
 
 JOINT_STATES = "joint_states"  # the topic of drivers and broadcasters
 FORMATS = {
@@ -101,6 +86,7 @@ class RobotView:
     urdf: Urdf | None = None
     remarks: Sequence[str] = ()  # on what could not be read
     others: Sequence[OtherTopic] = ()
+    joint_limits: Mapping[str, JointLimits] = field(default_factory=dict)  # by a name of who says them
 
 
 def suggest(view: RobotView, kind: str = "") -> GeneratedContract:
@@ -108,22 +94,26 @@ def suggest(view: RobotView, kind: str = "") -> GeneratedContract:
     notes = [*ORDER_NOTES, *view.remarks]
     left_out: list[LeftOut] = []
     view = replace(view, commands=_choose_commands(view.commands, notes, left_out))
+    for source, limits in view.joint_limits.items():
+        if view.urdf is None:
+            notes.append(f"{source}: joint_limits left out, no URDF says whether a joint turns or slides")
+        else:
+            view = replace(view, urdf=tighten(view.urdf, limits, source, notes))
     state = _suggest_state(view, notes)
     kinds = {command.kind for command in view.commands if command.kind}
     if not kind and len(kinds) == 1 and all(command.kind for command in view.commands):
         kind = kinds.pop()
     rates = [f"{topic.topic} comes at {topic.rate_hz:.1f} Hz" for topic in view.joints]
     content: dict[str, Any] = {
-        "robot_type": view.urdf.robot if view.urdf and view.urdf.robot else UNKNOWN_ROBOT_TYPE,
-        "fps": mark("; ".join([UNKNOWN_FPS, *rates])),
+        "robot_type": view.urdf.robot if view.urdf and view.urdf.robot else generated.UNKNOWN_ROBOT_TYPE,
+        "fps": mark("; ".join([generated.UNKNOWN_FPS, *rates])),
         "state": state,
     }
     if images := _suggest_images(view.images, notes):
         content["images"] = images
-    content["actions"] = _suggest_actions(view, state, kind)
+    content["actions"] = _suggest_actions(view, state, kind, notes)
     content["commands"] = _suggest_commands(view.commands)
     left_out += _leave_out_others(view.others, notes)
-    notes += describe_accelerations(view.urdf)
     return GeneratedContract(content, tuple(notes), tuple(left_out))
 
 
@@ -167,7 +157,7 @@ def _suggest_images(topics: Sequence[ImageTopic], notes: list[str]) -> dict[str,
     unreadable = {topic.topic: why for topic in topics if (why := _why_unreadable(topic))}
     notes += [f"{topic}: left out, {why}; take the raw topic" for topic, why in unreadable.items()]
     topics = [topic for topic in topics if topic.topic not in unreadable]
-    for topic in sorted(topics, key=lambda topic: (topic.type != COMPRESSED_IMAGE, topic.topic)):
+    for topic in sorted(topics, key=lambda topic: (topic.type != image_source.COMPRESSED_IMAGE, topic.topic)):
         name = _camera_name(topic.topic)
         if other := taken.get(bare := topic.topic.removesuffix("/compressed")):
             notes.append(f"{topic.topic}: left out, the same camera as {other}")
@@ -185,12 +175,12 @@ def _why_unreadable(topic: ImageTopic) -> str:
     """Return why a robot cannot send a camera's images as they come; empty where it can."""
     if topic.topic.endswith("/compressedDepth"):
         return "this transport is not read"
-    if topic.type != COMPRESSED_IMAGE or not topic.encoding:
+    if topic.type != image_source.COMPRESSED_IMAGE or not topic.encoding:
         return ""
-    colour: Colour = "depth" if _is_depth(topic.encoding) else "rgb"
-    if first_word(topic.encoding) not in FORMATS[colour]:
+    colour: image_source.Colour = "depth" if _is_depth(topic.encoding) else "rgb"
+    if image_source.first_word(topic.encoding) not in FORMATS[colour]:
         return f"found {topic.encoding!r}, expected {FORMATS[colour][0]}"
-    return find_wrong_origin(topic.encoding, colour)
+    return image_source.find_wrong_origin(topic.encoding, colour)
 
 
 def _camera_name(topic: str) -> str:
@@ -208,23 +198,25 @@ def _colour(topic: ImageTopic) -> str:
 
 
 def _is_depth(encoding: str) -> bool:
-    return encoding.partition(";")[0].strip() in DEPTH_ENCODINGS
+    return encoding.partition(";")[0].strip() in image_source.DEPTH_ENCODINGS
 
 
 # -- actions and commands ------------------------------------------------------------------------------------
 
 
-def _suggest_actions(view: RobotView, state: Any, kind: str) -> dict[str, Any]:
+def _suggest_actions(view: RobotView, state: Any, kind: str, notes: list[str]) -> dict[str, Any]:
     measured = [name for source in state if isinstance(source, dict) for name in source["names"]]
     known = [name for command in view.commands for name in command.names]
     is_complete = bool(view.commands) and all(command.names for command in view.commands)
     names = tuple(dict.fromkeys(known if is_complete else known + measured))
     among = f"; joints that were received: {', '.join(measured)}" if measured else ""
     limits: Any = {name: suggest_limit(view.urdf, name, kind) for name in names}
+    if any("max_jerk" in limit for limit in limits.values()):
+        notes.append("max_jerk needs ruckig, of the extra smooth; delete it to do without")
     return {
-        "kind": kind or UNKNOWN_KIND,
+        "kind": kind or generated.UNKNOWN_KIND,
         "names": list(names) if is_complete else mark(f"a list of the actions, in the policy's order{among}"),
-        "limits": leave_grippers_unwatched(limits, kind) or UNKNOWN_LIMITS,
+        "limits": generated.leave_grippers_unwatched(limits, kind) or generated.UNKNOWN_LIMITS,
     }
 
 
@@ -263,7 +255,9 @@ def _suggest_commands(commands: Iterable[CommandTopic]) -> Any:
         sinks.append({"topic": command.topic, "type": command.type, "names": names})
     if not sinks:
         topic = mark("the topic from which the controller takes commands; none was found")
-        sinks.append({"topic": topic, "type": UNKNOWN_COMMAND_TYPE, "names": mark("a list of actions")})
+        sinks.append(
+            {"topic": topic, "type": generated.UNKNOWN_COMMAND_TYPE, "names": mark("a list of actions")}
+        )
     return sinks
 
 

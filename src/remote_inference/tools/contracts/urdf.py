@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from xml.parsers import expat
 
@@ -22,6 +22,8 @@ from remote_inference.base.errors import UserError
 MAX_BYTES = 16 << 20
 JOINT_TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 MOVED_BY_ONE_NUMBER = ("revolute", "continuous", "prismatic")
+MOTION = ("velocity", "acceleration", "deceleration", "jerk")  # what bounds it, in JointLimits, too
+JointLimits = Mapping[str, Mapping[str, object]]  # by joint: `joint_limits` of ros2_control, MoveIt
 
 
 class UrdfError(UserError):
@@ -37,7 +39,9 @@ class UrdfJoint:
     upper: float | None = None
     velocity: float | None = None
     effort: float | None = None
-    acceleration: float | None = None  # from version 1.2 on
+    acceleration: float | None = None  # this and the two below from version 1.2 on
+    deceleration: float | None = None
+    jerk: float | None = None
     mimics: str = ""  # the joint that it follows; empty: it moves by itself
 
     @property
@@ -107,7 +111,7 @@ class _Reader:
             self._begin_joint(attributes)
         elif self.path[1:] == ["joint", "limit"]:
             joint = self.joints[self.name]
-            for key in ("lower", "upper", "velocity", "effort", "acceleration"):
+            for key in ("lower", "upper", "effort", *MOTION):
                 setattr(joint, key, self._number(key, attributes.get(key)))
         elif self.path[1:] == ["joint", "mimic"]:
             if not attributes.get("joint"):
@@ -140,6 +144,38 @@ class _Reader:
 # -- The limits of a joint's actions, as far as its URDF gives them --------------------------------------
 
 
+def find_joint_limits(content: object) -> JointLimits:
+    """Return what stands under `joint_limits`: at the top, as MoveIt has it, or below a node's name."""
+    found: dict[str, dict[str, object]] = {}
+    for key, section in content.items() if isinstance(content, dict) else ():
+        entries = section if key == "joint_limits" else find_joint_limits(section)
+        if isinstance(entries, dict):
+            found |= {joint: entry for joint, entry in entries.items() if isinstance(entry, dict)}
+    return found
+
+
+def tighten(urdf: Urdf, limits: JointLimits, source: str, notes: list[str]) -> Urdf:
+    """Return a URDF with the smaller of its own bounds of motion and those of a `joint_limits`.
+
+    A `max_...` counts with its `has_..._limits` alone. notes: gets a line for each bound that is taken, and
+    for each that is none.
+    """
+    joints = dict(urdf.joints)
+    for name in filter(limits.__contains__, urdf.joints):
+        joint = joints[name] = replace(joints[name])
+        for key in MOTION:
+            if limits[name].get(f"has_{key}_limits") is not True:
+                continue
+            found, place = limits[name].get(f"max_{key}"), f"max_{key} of {name}: {source}"
+            bound = abs(found) if isinstance(found, int | float) else 0.0  # MoveIt slows down by less than 0
+            if not 0.0 < bound < math.inf:
+                notes.append(f"{place} says {show_value(found)}, which is left out")
+            elif bound < (getattr(joint, key) or math.inf):
+                setattr(joint, key, bound)
+                notes.append(f"{place} says {bound:g}, which is the smaller")
+    return replace(urdf, joints=joints)
+
+
 def suggest_limit(urdf: Urdf | None, name: str, kind: str) -> dict[str, Any]:
     """Return the limit of one action, marked where the URDF does not give it.
 
@@ -152,22 +188,12 @@ def suggest_limit(urdf: Urdf | None, name: str, kind: str) -> dict[str, Any]:
     units = joint.units
     if kind:
         limit = _position(joint, units) if kind == "position" else _rate(joint, kind, units)
+        limit |= _accelerations(joint) if kind != "effort" else {}
     else:
         limit = unknown_limit("", f"the URDF says {_describe(joint)}")
     if joint.is_linear:
         limit["unit"] = units[kind] if kind else mark("m, m/s or N, by the kind")
     return limit
-
-
-def describe_accelerations(urdf: Urdf | None) -> list[str]:
-    """Return a note where a URDF bounds accelerations, as those of version 1.2 may: a contract does not."""
-    bounds = [
-        f"{name} {joint.acceleration:g} {joint.units['velocity']}^2"
-        for name, joint in (urdf.joints if urdf else {}).items()
-        if joint.acceleration is not None and joint.is_free
-    ]
-    advice = "the URDF bounds accelerations, a contract does not: the controller has to keep"
-    return [f"{advice} {', '.join(bounds)}"] if bounds else []
 
 
 def _describe(joint: UrdfJoint) -> str:
@@ -199,6 +225,12 @@ def _position(joint: UrdfJoint, units: dict[str, str]) -> dict[str, Any]:
     unknown = mark(f"bound on the change of the command [{unit}/s]; the URDF {found}")
     limit["max_velocity"] = joint.velocity if joint.velocity and joint.velocity > 0.0 else unknown
     return limit
+
+
+def _accelerations(joint: UrdfJoint) -> dict[str, float]:
+    """Return the bounds beyond that of the velocity; a contract has one of jerk with one of acceleration."""
+    known = {f"max_{key}": bound for key in MOTION[1:] if (bound := getattr(joint, key) or 0.0) > 0.0}
+    return {key: known[key] for key in known if key != "max_jerk" or "max_acceleration" in known}
 
 
 def _rate(joint: UrdfJoint, kind: str, units: dict[str, str]) -> dict[str, Any]:

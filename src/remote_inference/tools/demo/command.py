@@ -31,38 +31,24 @@ from remote_inference.base.errors import UserError
 from remote_inference.base.paths import distribution_of_wheels
 from remote_inference.learn.environments.belt_arm import EPISODE_LIMIT_S
 from remote_inference.learn.environments.belt_arm.strategies import STRATEGIES, TRAINED
+from remote_inference.tools.demo import run
 from remote_inference.tools.demo.console import Display, live_learning, live_progress
 from remote_inference.tools.demo.results import LATENCIES_MS, Cell, write_learning, write_sweep
-from remote_inference.tools.demo.run import (
-    BEGINNER,
-    EPISODES_BEFORE,
-    LATENCIES_AFTER_MS,
-    LEARNING_LATENCY_MS,
-    NAMESPACE,
-    Attempt,
-    DemoOptions,
-    Episode,
-    after_learning,
-    refuse_second_demo,
-    run_episodes,
-    run_learning,
-)
+from remote_inference.tools.demo.run import Attempt, DemoOptions, Episode
 from remote_inference.tools.deployment.process_group import ProcessError
+
+LIBRARIES = ("mujoco", "numpy", "rosbags", "torch")
+STARTS = "starting a policy server, the simulated arm and its robot's node"
 
 # -- The results of a run of the demo: summary.json, report.png and frames.png, drawn from its bag -------
 
 
-LIBRARIES = ("mujoco", "numpy", "rosbags", "torch")
-
-
 def write_results(options: DemoOptions, episodes: Sequence[Episode], folder: Path) -> dict[str, Any]:
     """Read the run's bag, write summary and pictures next to it; return the summary."""
-    timeline = load_timeline(folder / "bag", NAMESPACE)
+    timeline = load_timeline(folder / "bag", run.NAMESPACE)
     summary = write_summary(options, episodes, folder, timeline)
-    title = (
-        f"{options.policy}: {summary['successes']} of {len(episodes)} cubes, strategy {options.strategy}, "
-        f"{options.path_text} injected"
-    )
+    picked = f"{summary['successes']} of {len(episodes)} cubes"
+    title = f"{options.policy}: {picked}, strategy {options.strategy}, {options.path_text} injected"
     outcomes = {episode.episode_id: episode.success for episode in episodes}
     draw_report(timeline, folder / "report.png", title, outcomes=outcomes)
     draw_film_strip(timeline, folder / "frames.png", window_s=_first_success(timeline, episodes))
@@ -123,7 +109,7 @@ def _first_success(timeline: Timeline, episodes: Sequence[Episode]) -> tuple[flo
     return None
 
 
-STARTS = "starting a policy server, the simulated arm and its robot's node"
+# -- The verb --------------------------------------------------------------------------------------------
 
 
 def run_demo(arguments: argparse.Namespace, give_json: Callable[[Any], None] | None = None) -> int:
@@ -134,7 +120,7 @@ def run_demo(arguments: argparse.Namespace, give_json: Callable[[Any], None] | N
         raise UserError(f"--out: {folder} exists, expected a folder to create")
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     try:
-        refuse_second_demo()
+        run.refuse_second_demo()
         if arguments.sweep:
             _sweep(display, arguments, folder)
         elif arguments.learn:
@@ -152,42 +138,30 @@ def run_demo(arguments: argparse.Namespace, give_json: Callable[[Any], None] | N
 def _run_once(display: Display, arguments: argparse.Namespace, folder: Path) -> None:
     strategy = arguments.strategy or TRAINED.name
     policy = arguments.policy or STRATEGIES[strategy].policy
-    options = DemoOptions(
-        arguments.episodes,
-        arguments.latency_ms or 0.0,
-        strategy,
-        arguments.seed,
-        policy,
-        jitter_ms=arguments.jitter_ms,
-        loss=arguments.loss,
-    )
+    path = {"jitter_ms": arguments.jitter_ms, "loss": arguments.loss}
+    latency_ms = arguments.latency_ms or 0.0
+    options = DemoOptions(arguments.episodes, latency_ms, strategy, arguments.seed, policy, **path)
     episodes: list[Episode] = []
     display.announce(f"{STARTS}; then {_cubes(options.episodes)}")
     try:
         with live_progress(display, options) as report:
-            run_episodes(options, folder, episodes, report)
+            run.run_episodes(options, folder, episodes, report)
         display.announce("drawing report.png and frames.png")
         summary = write_results(options, episodes, folder)
     except (KeyboardInterrupt, ProcessError, OperatorError):
         display.say(f"ended early: {len(episodes)} of {options.episodes} episodes finished, in {folder}")
-        if episodes:
-            _show_summary_so_far(display, options, episodes, folder)
+        try:
+            if episodes:
+                timeline = load_timeline(folder / "bag", run.NAMESPACE)
+                display.show_summary(write_summary(options, episodes, folder, timeline), folder)
+        except (UserError, OSError) as error:  # such as a killed recorder: what ended the run says more
+            display.say(f"no summary: {error}")
         raise
     display.show_summary(summary, folder)
 
 
 def _cubes(count: int) -> str:
     return f"{count} cube{'s' if count > 1 else ''} of at most {EPISODE_LIMIT_S:g} s"
-
-
-def _show_summary_so_far(
-    display: Display, options: DemoOptions, episodes: Sequence[Episode], folder: Path
-) -> None:
-    try:
-        timeline = load_timeline(folder / "bag", NAMESPACE)
-        display.show_summary(write_summary(options, episodes, folder, timeline), folder)
-    except (UserError, OSError) as error:  # such as a killed recorder: the error that ended the run says more
-        display.say(f"no summary: {error}")
 
 
 def _sweep(display: Display, arguments: argparse.Namespace, folder: Path) -> None:
@@ -198,11 +172,8 @@ def _sweep(display: Display, arguments: argparse.Namespace, folder: Path) -> Non
     try:
         for latency_ms in LATENCIES_MS:
             for name in names:
-                policy = STRATEGIES[name].policy
-                options = DemoOptions(
-                    arguments.episodes, latency_ms, name, arguments.seed, policy, record=False
-                )
-                cells[name, latency_ms] = _run_cell(display, options, folder)
+                what = (arguments.episodes, latency_ms, name, arguments.seed, STRATEGIES[name].policy)
+                cells[name, latency_ms] = _run_cell(display, DemoOptions(*what, record=False), folder)
                 write_sweep(cells, folder)
     except (KeyboardInterrupt, ProcessError, OperatorError):
         display.say(f"ended early: {len(cells)} of {runs} combinations finished, in {folder}")
@@ -214,19 +185,19 @@ def _sweep(display: Display, arguments: argparse.Namespace, folder: Path) -> Non
 
 
 def _learn(display: Display, arguments: argparse.Namespace, folder: Path) -> None:
-    latency_ms = LEARNING_LATENCY_MS if arguments.latency_ms is None else arguments.latency_ms
-    options = DemoOptions(0, latency_ms, TRAINED.name, arguments.seed, BEGINNER)
+    latency_ms = run.LEARNING_LATENCY_MS if arguments.latency_ms is None else arguments.latency_ms
+    options = DemoOptions(0, latency_ms, TRAINED.name, arguments.seed, run.BEGINNER)
     duration_s = 60.0 * arguments.minutes
     attempts: list[Attempt] = []
     began_s = time.time()
-    display.announce(f"{STARTS}; after {_cubes(EPISODES_BEFORE)}, a trainer for {arguments.minutes:g} min")
+    display.announce(
+        f"{STARTS}; after {_cubes(run.EPISODES_BEFORE)}, a trainer for {arguments.minutes:g} min"
+    )
     try:
         with live_learning(display, options, duration_s, folder) as report:
-            began_s = run_learning(options, duration_s, folder, attempts, report)
-        after = []
-        for latency_after_ms in LATENCIES_AFTER_MS:
-            options_after = after_learning(options, latency_after_ms, folder)
-            after.append(_run_cell(display, options_after, folder))
+            began_s = run.run_learning(options, duration_s, folder, attempts, report)
+        runs = (run.after_learning(options, other_ms, folder) for other_ms in run.LATENCIES_AFTER_MS)
+        after = [_run_cell(display, options_after, folder) for options_after in runs]
     except (KeyboardInterrupt, ProcessError, OperatorError):
         display.say(f"ended early: {len(attempts)} episodes finished, in {folder}")
         raise
@@ -236,6 +207,6 @@ def _learn(display: Display, arguments: argparse.Namespace, folder: Path) -> Non
 def _run_cell(display: Display, options: DemoOptions, folder: Path) -> Cell:
     episodes: list[Episode] = []
     with live_progress(display, options) as report:
-        run_episodes(options, folder / f"{options.strategy}-{options.latency_ms:g}ms", episodes, report)
+        run.run_episodes(options, folder / f"{options.strategy}-{options.latency_ms:g}ms", episodes, report)
     successes = sum(episode.success for episode in episodes)
     return Cell(options.strategy, options.latency_ms, successes, len(episodes))

@@ -12,14 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TimeElapsedColumn
 
 from remote_inference.learn.environments.belt_arm.strategies import STRATEGIES
 from remote_inference.tools.demo.results import WINDOW, Sweep, as_lines, as_rows, draw_learning
@@ -77,10 +70,10 @@ class Display:
                 self.say(f"  {path}")
 
 
-def _live_line(display: Display, *columns: ProgressColumn) -> Progress:
+def _live_line(display: Display, *columns: str | ProgressColumn) -> Progress:
     """Return a line with some columns, the cubes picked, the robot's state and the time."""
-    picked, state = TextColumn("{task.fields[picked]}"), TextColumn("{task.fields[state]}")
-    shown = (TextColumn("{task.description}"), *columns, picked, state, TimeElapsedColumn())
+    shown: list[str | ProgressColumn] = ["{task.description}", *columns]
+    shown += ["{task.fields[picked]}", "{task.fields[state]}", TimeElapsedColumn()]
     return Progress(*shown, console=display.console, disable=not display.is_live)
 
 
@@ -113,9 +106,8 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
         cycle = "p50 {p50:.1f}, p95 {p95:.1f}, p99 {p99:.1f} ms ({n} requests)".format_map(latency)
     actions = {name: count for name, count in summary["actions_by_source"].items() if count}
     states = ", ".join(f"{entry['state']} {entry['seconds']:.1f} s" for entry in summary["states_visited"])
-    picked = f"{summary['successes']} of {summary['episodes']} ({summary['success_rate']:.0%})"
     rows = [
-        ("cubes picked", picked),
+        ("cubes picked", f"{summary['successes']} of {summary['episodes']} ({summary['success_rate']:.0%})"),
         ("policy", summary["policy"]),
         ("strategy", f"{summary['strategy']} ({STRATEGIES[summary['strategy']].label})"),
         ("injected latency", summary["injected"]),
@@ -131,11 +123,9 @@ def sweep_table(cells: Sweep) -> Table:
     labels = tuple(STRATEGIES[strategy].label for strategy in strategies)
     rows = []
     for latency_ms in sorted({key[1] for key in cells}):
-        row = [cells.get((strategy, latency_ms)) for strategy in strategies]
-        texts = [
-            f"{cell.success_rate:.0%} ({cell.successes}/{cell.episodes})" if cell else "" for cell in row
-        ]
-        rows.append((f"{latency_ms:g} ms", *texts))
+        row = (cells.get((strategy, latency_ms)) for strategy in strategies)
+        shares = (f"{one.success_rate:.0%} ({one.successes}/{one.episodes})" if one else "" for one in row)
+        rows.append((f"{latency_ms:g} ms", *shares))
     return Table("Cubes picked by injected latency", ("latency", *labels), rows, labels)
 
 
@@ -152,7 +142,7 @@ def live_learning(
     display: Display, options: DemoOptions, duration_s: float, folder: Path
 ) -> Iterator[LearningReport]:
     """Show a run; yield a function that takes its progress, and draws learning.png after each attempt."""
-    with _live_line(display, BarColumn(bar_width=20), TextColumn("{task.fields[version]}")) as line:
+    with _live_line(display, BarColumn(bar_width=20), "{task.fields[version]}") as line:
         description = f"learn, {options.latency_ms:g} ms"
         task = line.add_task(description, total=duration_s, version="", picked="", state="")
         drawn = 0

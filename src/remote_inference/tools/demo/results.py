@@ -24,9 +24,6 @@ from remote_inference.robot.command import CommandSource
 from remote_inference.tools.demo.run import NAMESPACE, Attempt, DemoOptions
 from remote_inference.tools.demo.trainer_log import read_updates
 
-# -- The sweep: success by latency and strategy, with real nodes in real time ----------------------------
-
-
 LATENCIES_MS = (0.0, 300.0, 450.0, 600.0, 800.0, 1000.0)
 # Colour and marker of each strategy.
 _STYLES = ((BLUE, "s"), (ORANGE, "^"), ("#CC79A7", "v"), (SKY, "D"), (GREEN, "o"))
@@ -64,15 +61,12 @@ def as_rows(cells: Sweep) -> list[dict[str, Any]]:
 
 def write_sweep(cells: Sweep, folder: Path) -> None:
     """Write sweep.json and sweep.png."""
-    text = json.dumps(as_rows(cells), indent=2)
-    (folder / "sweep.json").write_text(text + "\n", encoding="utf-8")
+    (folder / "sweep.json").write_text(json.dumps(as_rows(cells), indent=2) + "\n", encoding="utf-8")
     episodes = max(cell.episodes for cell in cells.values())
     figure, axes = _begin_figure()
     for (name, strategy), (colour, marker) in zip(STRATEGIES.items(), _STYLES, strict=True):
-        row = sorted(
-            (cell for cell in cells.values() if cell.strategy == name), key=lambda cell: cell.latency_ms
-        )
-        if row:
+        own = (cell for cell in cells.values() if cell.strategy == name)
+        if row := sorted(own, key=lambda cell: cell.latency_ms):
             below = [100.0 * max(0.0, cell.success_rate - cell.interval[0]) for cell in row]
             above = [100.0 * max(0.0, cell.interval[1] - cell.success_rate) for cell in row]
             axes.errorbar(
@@ -151,9 +145,7 @@ def write_learning(
         "after": {f"{cell.latency_ms:g} ms": [cell.successes, cell.episodes] for cell in after},
         "chunk_ticks": sum(motion.chunk_ticks for _, motion in found),
         "held_ticks": sum(motion.held for _, motion in found),
-        "updates": [
-            {**asdict(update), "time_s": round(update.time_s - began_s, 3)} for update in read_updates(folder)
-        ],
+        "updates": [asdict(one) | {"time_s": round(one.time_s - began_s, 3)} for one in read_updates(folder)],
         "attempts": [
             {
                 "begin_s": round(attempt.begin_s, 3),
@@ -225,13 +217,11 @@ def as_lines(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     updates = summary["updates"]
     rows.append(("updates", str(len(updates))))
     if updates:
-        size_kb = sum(update["size_bytes"] for update in updates) / len(updates) / 1e3
+        size_kb = fmean(update["size_bytes"] for update in updates) / 1e3
         longest_ms = 1e3 * max(update["apply_s"] for update in updates)
-        rows.append(("sent for an update", f"{size_kb:.0f} kB"))
-        rows.append(("longest exchange", f"{longest_ms:.2f} ms"))
+        rows += [("sent for an update", f"{size_kb:.0f} kB"), ("longest exchange", f"{longest_ms:.2f} ms")]
     rows.append(("control ticks on chunks", str(summary["chunk_ticks"])))
-    rows.append(("held in the middle of episodes", str(summary["held_ticks"])))
-    return rows
+    return [*rows, ("held in the middle of episodes", str(summary["held_ticks"]))]
 
 
 def _share(successes: int, count: int) -> str:

@@ -29,12 +29,7 @@ SERVER = "replay_server"
 NAMES_S = 0.5  # an endpoint may be known before the name of its node is
 WATCHDOG_NODE = "command_watchdog"
 # The replay goes on where its prefix is: chunks replace the queue, and rows are dropped as they are executed.
-PARAMETERS = {
-    "autostart": False,
-    "merge_mode": "replace",
-    "delay_policy": "consumed",
-    "request_mode": "overlap",
-}
+CHUNKS = {"merge_mode": "replace", "delay_policy": "consumed", "request_mode": "overlap"}
 
 
 class ArmReplayError(UserError):
@@ -56,16 +51,8 @@ def write_files(folder: Path, contract: Contract, rows: Float32Array, source: st
     # The commands were recorded in the robot's units and at its control rate, and so this policy speaks them.
     state = tuple(found.source.model_copy(update={"scale": ()}) for found in contract.measurements)
     actions = contract.actions.model_copy(update={"scale": (), "relative": None})
-    changed = contract.model_copy(
-        update={
-            "state": state,
-            "actions": actions,
-            "images": {},
-            "rename": {},
-            "task": "",
-            "policy_fps": None,
-        }
-    )
+    update = {"state": state, "actions": actions, "images": {}, "rename": {}, "task": "", "policy_fps": None}
+    changed = contract.model_copy(update=update)
     policy = {
         "bag": source,
         "state_names": list(changed.state_names),
@@ -96,7 +83,7 @@ def processes(folder: Path, *, namespace: str, parameter_files: Sequence[Path]) 
             namespace=namespace,
             servers=[f"{namespace.rstrip('/')}/{SERVER}"],
             parameter_files=parameter_files,
-            parameters=PARAMETERS,
+            parameters={"autostart": False, **CHUNKS},
         ),
     ]
 

@@ -122,13 +122,9 @@ def server(
     manifest: str | Path, *, name: str = "policy_server", namespace: str = "/", autostart: bool = True
 ) -> Process:
     """Describe one policy server."""
-    return Process(
-        "policy_server",
-        name,
-        namespace,
-        {"manifest": str(manifest), "autostart": autostart},
-        environment=environment(zenoh_config.SERVER_SETTINGS),
-    )
+    parameters = {"manifest": str(manifest), "autostart": autostart}
+    variables = environment(zenoh_config.SERVER_SETTINGS)
+    return Process("policy_server", name, namespace, parameters, environment=variables)
 
 
 def robot(
@@ -146,14 +142,9 @@ def robot(
     """
     lists = {"servers": list(servers), "tags": list(tags)}
     named = {name: given for name, given in lists.items() if given}
-    return Process(
-        "remote_inference",
-        "remote_inference",
-        namespace,
-        {"contract": str(contract), **named, **(parameters or {})},
-        parameter_files,
-        environment(),
-    )
+    parameters = {"contract": str(contract), **named, **(parameters or {})}
+    name = "remote_inference"
+    return Process(name, name, namespace, parameters, parameter_files, environment())
 
 
 def command_watchdog(contract: str | Path, *, namespace: str) -> Process:
@@ -163,16 +154,10 @@ def command_watchdog(contract: str | Path, *, namespace: str) -> Process:
     What the environment provides for large messages would only cost it memory, and might hold its stops.
     """
     for_large_messages = {*MALLOC_ENVIRONMENT, *fast_dds.PROFILES}
-    variables = environment()
-    kept = {name: value for name, value in variables.items() if name not in for_large_messages}
-    return Process(
-        "command_watchdog",
-        "command_watchdog",
-        namespace,
-        {"contract": str(contract)},
-        environment=kept | fast_dds.shared_memory_off(os.environ),
-        is_suspended=False,
-    )
+    variables = {key: value for key, value in environment().items() if key not in for_large_messages}
+    variables |= fast_dds.shared_memory_off(os.environ)
+    name, parameters = "command_watchdog", {"contract": str(contract)}
+    return Process(name, name, namespace, parameters, environment=variables, is_suspended=False)
 
 
 def belt_arm(*, namespace: str) -> Process:
@@ -207,9 +192,8 @@ def recorder(
         raise DeploymentError(f"{bag}: exists already, expected the folder of a bag to create")
     namespace = absolute_namespace(namespace)
     program = recording.choose_recorder(recorded_by, parameter_files)
-    types = recording.recorded_topics(
-        load_contract(contract), namespace, recording.named_servers(servers, parameter_files), extra_topics
-    )
+    known = recording.named_servers(servers, parameter_files)
+    types = recording.recorded_topics(load_contract(contract), namespace, known, extra_topics)
     process = Process(program, program, namespace, environment=environment(), required=False)
     if program == recording.ROS2_BAG:
         text, config = Path(contract).read_text(encoding="utf-8"), share_path("config", "rosbag2_mcap.yaml")
@@ -240,21 +224,11 @@ def robot_processes(
     servers: with or without the first slash of their full names. recorded_by: one of recording.RECORDERS.
     What is started first is stopped last: the watchdog sees the end of the node.
     """
-    servers = [f"/{server.strip('/')}" for server in servers]
-    processes = [
-        command_watchdog(contract, namespace=namespace),
-        robot(contract, namespace=namespace, servers=servers, tags=tags, parameter_files=parameter_files),
-    ]
+    names = [f"/{server.strip('/')}" for server in servers]
+    own: dict[str, Any] = {"namespace": namespace, "servers": names, "parameter_files": parameter_files}
+    processes = [command_watchdog(contract, namespace=namespace), robot(contract, tags=tags, **own)]
     if bag:
-        recording_process = recorder(
-            bag,
-            contract,
-            namespace=namespace,
-            servers=servers,
-            parameter_files=parameter_files,
-            recorded_by=recorded_by,
-        )
-        processes.insert(0, recording_process)
+        processes.insert(0, recorder(bag, contract, recorded_by=recorded_by, **own))
     return processes
 
 

@@ -18,13 +18,7 @@ import remote_inference.server.policies  # noqa: F401  names the back ends
 from remote_inference.base.clients.operator_client import OperatorError
 from remote_inference.base.documents.yaml_text import dump_yaml
 from remote_inference.base.policy import PolicySpec
-from remote_inference.base.wire.qos import (
-    CHUNK_LISTENER_QOS,
-    CHUNK_TOPIC,
-    EXECUTED_QOS,
-    EXECUTED_TOPIC,
-    LATCHED_QOS,
-)
+from remote_inference.base.wire import qos
 from remote_inference.learn.environment import EnvError
 from remote_inference.learn.environments.policy_view import PolicyView
 from remote_inference.learn.environments.robot_contract import write_robot_contract
@@ -121,15 +115,15 @@ class EvaluatedRobot:
         self._limit_s = plan.evaluation.limit_steps(plan.environment) / rate_hz
         self._ticks: list[ExecutedAction] = []
         self._chunks: list[ActionChunk] = []
-        operator.subscribe(ExecutedAction, EXECUTED_TOPIC, self._ticks.append, EXECUTED_QOS)
-        operator.subscribe(ActionChunk, CHUNK_TOPIC, self._chunks.append, CHUNK_LISTENER_QOS)
+        operator.subscribe(ExecutedAction, qos.EXECUTED_TOPIC, self._ticks.append, qos.EXECUTED_QOS)
+        operator.subscribe(ActionChunk, qos.CHUNK_TOPIC, self._chunks.append, qos.CHUNK_LISTENER_QOS)
 
     def wait_for_topics(self, timeout_s: float) -> None:
         """Wait until robot and server publish to this operator, too. Raises OperatorError."""
         operator = self._operator
         operator.wait_for(
-            lambda: bool(self._ticks and operator.node.count_publishers(CHUNK_TOPIC)),
-            f"{EXECUTED_TOPIC} and a publisher of {CHUNK_TOPIC}",
+            lambda: bool(self._ticks and operator.node.count_publishers(qos.CHUNK_TOPIC)),
+            f"{qos.EXECUTED_TOPIC} and a publisher of {qos.CHUNK_TOPIC}",
             timeout_s,
             operator.watch,
         )
@@ -233,7 +227,7 @@ def _watch(group: ProcessGroup, plan: RobotPlan) -> None:
 def _await_policy(operator: EpisodeOperator, server: str, patience_s: float, plan: RobotPlan) -> PolicySpec:
     """Wait until a server accepts robots; return its policy. Raises OperatorError and PolicyError."""
     statuses: list[ServerStatus] = []
-    subscription = operator.subscribe(ServerStatus, f"{server}/status", statuses.append, LATCHED_QOS)
+    subscription = operator.subscribe(ServerStatus, f"{server}/status", statuses.append, qos.LATCHED_QOS)
     try:
         accepts = f"server {server} accepts robots"
         operator.wait_for(

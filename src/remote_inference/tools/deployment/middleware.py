@@ -75,9 +75,8 @@ def middleware_warnings(rmw: str, router: str = "") -> list[str]:
     Raises MiddlewareError when `rmw` is not installed.
     """
     _require(rmw, "rmw:=", "rmw:=")
-    if rmw == zenoh_config.RMW:
-        return []
-    if not router and zenoh_config.RMW not in installed_middlewares():  # the wheels: there is no choice
+    has_choice = router or zenoh_config.RMW in installed_middlewares()  # the wheels have none
+    if rmw == zenoh_config.RMW or not has_choice:
         return []
     in_use = rmw or "the default of this ROS 2 distribution"
     warnings = [

@@ -52,13 +52,8 @@ def access_control(fleet: Fleet) -> dict[str, Any]:
         rules += own
         subjects.append({"id": name, "cert_common_names": [name]})
         policies.append({"id": name, "rules": [rule["id"] for rule in own], "subjects": [name]})
-    return {
-        "enabled": True,
-        "default_permission": "deny",
-        "rules": rules,
-        "subjects": subjects,
-        "policies": policies,
-    }
+    lists = {"rules": rules, "subjects": subjects, "policies": policies}
+    return {"enabled": True, "default_permission": "deny", **lists}
 
 
 def _rules(name: str, grants: Iterable[Grant]) -> Iterator[dict[str, Any]]:
@@ -87,10 +82,9 @@ def _robot(fleet: Fleet, robot: str) -> Iterator[Grant]:
     yield from _graph()
     yield from _robot_topics(robot)
     yield from _preview(robot)
-    yield from _service(f"*/{robot}/{NODE}/**")
-    yield from _tokens("SS", _robot_node(robot), f"%{robot}%{NODE}%$*")
+    yield from _serve(_robot_node(robot), f"{robot}/{NODE}", "/$*")
     # A robot must notice a second node of the same name.
-    yield from _swap(_tokens("MP", _robot_node(robot), f"%{robot}%{NODE}%observation"))
+    yield from _swap(_tokens("MP", _robot_node(robot), f"{robot}/{NODE}/observation"))
     for server in fleet.robots[robot].servers:
         yield from _session(robot, server)
 
@@ -98,8 +92,7 @@ def _robot(fleet: Fleet, robot: str) -> Iterator[Grant]:
 def _server(fleet: Fleet, server: str) -> Iterator[Grant]:
     yield from _graph()
     yield from _status(server)
-    yield from _service(f"*/{server}/**")
-    yield from _tokens("SS", _server_node(server), f"%{server}%$*")
+    yield from _serve(_server_node(server), server, "/$*")
     for robot in fleet.users_of(server, "robots"):
         yield from _swap(_robot_topics(robot))
         yield from _swap(_session(robot, server))
@@ -122,13 +115,11 @@ def _operator(fleet: Fleet, _name: str) -> Iterator[Grant]:
     for robot in fleet.robots:
         yield from _swap(_robot_topics(robot))
         yield from _swap(_preview(robot))
-        yield from _swap(_topic(f"*/{robot}/{NODE}/chunk/**"))
-        yield from _swap(_service(f"*/{robot}/{NODE}/**"))
-        yield from _swap(_tokens("SS", _robot_node(robot), f"%{robot}%{NODE}%$*"))
+        yield from _swap(_topic(f"{robot}/{NODE}/chunk"))
+        yield from _swap(_serve(_robot_node(robot), f"{robot}/{NODE}", "/$*"))
     for server in fleet.servers:
         yield from _swap(_status(server))
-        yield from _swap(_service(f"*/{server}/**"))
-        yield from _swap(_tokens("SS", _server_node(server), f"%{server}%$*"))
+        yield from _swap(_serve(_server_node(server), server, "/$*"))
 
 
 _GRANTS: dict[str, Callable[[Fleet, str], Iterator[Grant]]] = {
@@ -145,73 +136,71 @@ _GRANTS: dict[str, Callable[[Fleet, str], Iterator[Grant]]] = {
 
 def _robot_topics(robot: str) -> Iterator[Grant]:
     """Publish a robot's topics and the tokens of its node."""
-    node, names = _robot_node(robot), f"%{robot}%{NODE}"
-    for topic, is_latched in (("observation", False), ("state", True), ("executed", False)):
-        yield from _topic(f"*/{robot}/{NODE}/{topic}/**", is_latched)
-        yield from _tokens("MP", node, f"{names}%{topic}")
-    for topic, is_latched in (("feedback", False), ("status", True)):
-        yield from _topic(f"*/{robot}/{NODE}/{ACTION}/_action/{topic}/**", is_latched)
-        yield from _tokens("MP", node, f"{names}%{ACTION}%_action%{topic}")
-    yield from _tokens("MS", node, f"{names}%chunk")
+    node, own = _robot_node(robot), f"{robot}/{NODE}"
+    for topic in ("observation", "executed", f"{ACTION}/_action/feedback"):
+        yield from _publish(node, f"{own}/{topic}")
+    for topic in ("state", f"{ACTION}/_action/status"):
+        yield from _publish(node, f"{own}/{topic}", is_latched=True)
+    yield from _tokens("MS", node, f"{own}/chunk")
     yield from _node_token(node)
 
 
 def _preview(robot: str) -> Iterator[Grant]:
     """Publish a robot's actions ahead, which people watch and no server needs."""
-    yield from _topic(f"*/{robot}/{NODE}/preview/**", is_latched=True)
-    yield from _tokens("MP", _robot_node(robot), f"%{robot}%{NODE}%preview$*")
+    yield from _topic(f"{robot}/{NODE}/preview", is_latched=True)
+    yield from _tokens("MP", _robot_node(robot), f"{robot}/{NODE}/preview$*")
 
 
 def _session(robot: str, server: str) -> Iterator[Grant]:
     """Receive chunks and status from a server, call its session services, and see its tokens."""
-    yield from _swap(_topic(f"*/{robot}/{NODE}/chunk/**"))
-    yield from _swap(_tokens("MP", _server_node(server), f"%{robot}%{NODE}%chunk"))
+    node, other = _robot_node(robot), _server_node(server)
+    yield from _swap(_publish(other, f"{robot}/{NODE}/chunk"))
     for topic in ("observation", "state", "executed"):
-        yield from _swap(_tokens("MS", _server_node(server), f"%{robot}%{NODE}%{topic}"))
+        yield from _swap(_tokens("MS", other, f"{robot}/{NODE}/{topic}"))
     yield from _swap(_status(server))
-    yield from _tokens("MS", _robot_node(robot), f"%{server}%status")
+    yield from _tokens("MS", node, f"{server}/status")
     for service in SESSION_SERVICES:
-        yield from _swap(_service(f"*/{server}/{service}/**"))
-        yield from _swap(_tokens("SS", _server_node(server), f"%{server}%{service}"))
-        yield from _tokens("SC", _robot_node(robot), f"%{server}%{service}")
+        yield from _swap(_serve(other, f"{server}/{service}"))
+        yield from _tokens("SC", node, f"{server}/{service}")
 
 
 def _status(server: str) -> Iterator[Grant]:
     """Publish a server's status and the tokens of its node."""
-    yield from _topic(f"*/{server}/status/**", is_latched=True)
-    yield from _tokens("MP", _server_node(server), f"%{server}%status")
+    yield from _publish(_server_node(server), f"{server}/status", is_latched=True)
     yield from _node_token(_server_node(server))
 
 
 def _trainer_topics(trainer: str) -> Iterator[Grant]:
     """Publish and serve everything under a trainer's name."""
-    yield from _topic(f"*/{trainer}/**", is_latched=True)
-    yield from _service(f"*/{trainer}/**")
-    for kind in ("MP", "SS"):
-        yield from _tokens(kind, f"%/{trainer}", f"%{trainer}%$*")
+    yield from _topic(trainer, is_latched=True)
+    yield from _serve(f"%/{trainer}", trainer, "/$*")
+    yield from _tokens("MP", f"%/{trainer}", f"{trainer}/$*")
     yield from _node_token(f"%/{trainer}")
 
 
 def _weights(trainer: str, server: str) -> Iterator[Grant]:
     """Open links to a server, send it weights, receive its replies, and see its tokens."""
     own, other = f"%{trainer}/{TRAINER_NODE}_$*", _server_node(server)  # a node of its own for each link
-    yield from _topic(f"*/{server}/weights/**")
-    yield from _tokens("MP", own, f"%{server}%weights")
-    yield from _swap(_tokens("MS", other, f"%{server}%weights"))
-    yield from _swap(_topic(f"*/{server}/weights_replies/**"))
-    yield from _tokens("MS", own, f"%{server}%weights_replies")
-    yield from _swap(_tokens("MP", other, f"%{server}%weights_replies"))
-    yield from _swap(_service(f"*/{server}/{WEIGHTS_SERVICE}/**"))
-    yield from _swap(_tokens("SS", other, f"%{server}%{WEIGHTS_SERVICE}"))
-    yield from _tokens("SC", own, f"%{server}%{WEIGHTS_SERVICE}")
+    yield from _publish(own, f"{server}/weights")
+    yield from _swap(_tokens("MS", other, f"{server}/weights"))
+    yield from _swap(_publish(other, f"{server}/weights_replies"))
+    yield from _tokens("MS", own, f"{server}/weights_replies")
+    yield from _swap(_serve(other, f"{server}/{WEIGHTS_SERVICE}"))
+    yield from _tokens("SC", own, f"{server}/{WEIGHTS_SERVICE}")
     yield from _node_token(own)
 
 
 # -- ROS entities as Zenoh messages, as the grants of the member that declares them -------------------------
 
 
-def _topic(key: str, is_latched: bool = False) -> Iterator[Grant]:
+def _publish(node: str, topic: str, *, is_latched: bool = False) -> Iterator[Grant]:
+    yield from _topic(topic, is_latched=is_latched)
+    yield from _tokens("MP", node, topic)
+
+
+def _topic(name: str, *, is_latched: bool = False) -> Iterator[Grant]:
     """Publish on a topic. is_latched: transient local; late subscribers query the publisher's cache."""
+    key = f"*/{name}/**"
     yield Grant(INGRESS, "put", key)
     yield Grant(EGRESS, "declare_subscriber", key)
     if is_latched:
@@ -227,15 +216,19 @@ def _topic(key: str, is_latched: bool = False) -> Iterator[Grant]:
         yield Grant(EGRESS, "liveliness_token", subscriber)
 
 
-def _service(key: str) -> Iterator[Grant]:
+def _serve(node: str, name: str, below: str = "") -> Iterator[Grant]:
+    """Serve a service, or all `below` a name."""
+    key = f"*/{name}/**"
     yield Grant(INGRESS, "declare_queryable", key)
     yield Grant(EGRESS, "query", key)
     yield Grant(INGRESS, "reply", key)
+    yield from _tokens("SS", node, name + below)
 
 
 def _tokens(kind: str, node: str, name: str) -> Iterator[Grant]:
-    """Declare a node's endpoints of kind MP, MS, SS or SC on a mangled topic or service name."""
-    yield Grant(INGRESS, "liveliness_token", f"@ros2_lv/*/*/*/*/{kind}/*/{node}/{name}/**")
+    """Declare a node's endpoints of kind MP, MS, SS or SC on a topic or service, whose name is mangled."""
+    mangled = f"%{name}".replace("/", "%")
+    yield Grant(INGRESS, "liveliness_token", f"@ros2_lv/*/*/*/*/{kind}/*/{node}/{mangled}/**")
 
 
 def _node_token(node: str) -> Iterator[Grant]:

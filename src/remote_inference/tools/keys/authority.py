@@ -76,7 +76,6 @@ class Authority:
 def create_authority(name: str, now: datetime.datetime, lifetime: datetime.timedelta) -> Authority:
     """Return a new, self-signed authority."""
     key = ec.generate_private_key(ec.SECP256R1())
-    builder = _builder(name, key, now, now + lifetime)
     usage = x509.KeyUsage(
         digital_signature=False,
         content_commitment=False,
@@ -89,7 +88,8 @@ def create_authority(name: str, now: datetime.datetime, lifetime: datetime.timed
         decipher_only=False,
     )
     certificate = (
-        builder.issuer_name(_name(name))
+        _builder(name, key, now, now + lifetime)
+        .issuer_name(_name(name))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
         .sign(key, hashes.SHA256())
@@ -130,22 +130,15 @@ def valid_until(certificate: x509.Certificate) -> datetime.datetime:
 
 def _read_key(path: Path, ask_passphrase: Callable[[], bytes]) -> ec.EllipticCurvePrivateKey:
     content = _read(path)
+    is_encrypted = b"ENCRYPTED" in content
     try:
-        key = _load_key(content, ask_passphrase)
+        key = serialization.load_pem_private_key(content, ask_passphrase() if is_encrypted else None)
     except (ValueError, TypeError) as error:  # TypeError: the passphrase is empty
-        is_encrypted = b"ENCRYPTED" in content
         found = "a key that this passphrase does not open" if is_encrypted else "no key"
         raise AuthorityError(f"{path}: found {found}, expected a private key in PEM") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise AuthorityError(f"{path}: found another kind of key, expected one on an elliptic curve")
     return key
-
-
-def _load_key(content: bytes, ask_passphrase: Callable[[], bytes]) -> object:
-    try:
-        return serialization.load_pem_private_key(content, None)
-    except TypeError:  # the key is encrypted
-        return serialization.load_pem_private_key(content, ask_passphrase())
 
 
 def _read(path: Path) -> bytes:

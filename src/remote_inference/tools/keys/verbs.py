@@ -21,13 +21,7 @@ from remote_inference.base.documents.document import DocumentError
 from remote_inference.base.paths import share_path
 from remote_inference.tools.keys import authority as ca, description
 from remote_inference.tools.keys.access import access_control
-from remote_inference.tools.keys.description import (
-    Fleet,
-    replace_folder,
-    restore_folders,
-    write_files,
-    write_folder,
-)
+from remote_inference.tools.keys.description import Fleet
 
 CA_FILE, CERTIFICATE_FILE, KEY_FILE = "ca.pem", "certificate.pem", "key.pem"
 SESSION_FILE, ROUTER_FILE = "session.json5", "router.json5"
@@ -60,13 +54,9 @@ def init(folder: Path, *, with_passphrase: bool = False) -> list[Standing]:
     if with_passphrase and not passphrase:
         passphrase = _new_passphrase()
     authority = ca.create_authority("remote_inference fleet", _now(), AUTHORITY_LIFETIME)
-    write_folder(
-        folder / "authority",
-        {
-            ca.KEY_FILE: (ca.key_pem(authority.key, passphrase or None), 0o600),
-            ca.CERTIFICATE_FILE: (authority.certificate_pem, 0o644),
-        },
-    )
+    files = {ca.CERTIFICATE_FILE: (authority.certificate_pem, 0o644)}
+    files[ca.KEY_FILE] = (ca.key_pem(authority.key, passphrase or None), 0o600)
+    description.write_folder(folder / "authority", files)
     try:
         description.save_fleet(folder, Fleet())
     except BaseException:
@@ -84,8 +74,7 @@ def add(folder: Path, role: str, name: str, details: dict[str, Any]) -> list[Sta
     """
     fleet = _load(folder)
     fleet = description.with_member(fleet, role, name, details, _source(folder))
-    files = _issue(folder, fleet, name)
-    write_folder(_member(folder, name), files)
+    description.write_folder(_member(folder, name), _issue(folder, fleet, name))
     try:
         description.save_fleet(folder, fleet)
     except BaseException:
@@ -98,7 +87,7 @@ def renew(folder: Path, name: str) -> list[Standing]:
     """Give a member a new key and certificate. Raises the same errors as `add`, and then changes nothing."""
     fleet = _load(folder)
     role = description.role_of(fleet, name, _source(folder))
-    replace_folder(_member(folder, name), _issue(folder, fleet, name))
+    description.replace_folder(_member(folder, name), _issue(folder, fleet, name))
     return [_standing(folder, role, name)]
 
 
@@ -124,18 +113,18 @@ def render_all(folder: Path) -> list[Standing]:
     configurations: dict[Path, dict[str, Any]] = {}
     for role, name in fleet.members():
         place = _member(folder, name)
-        if role == "routers":
-            configurations[place / ROUTER_FILE] = fleet_router(router_base, fleet, name)
-        else:
-            configurations[place / ROUTER_FILE] = machine_router(router_base, fleet, name)
+        make_router = fleet_router if role == "routers" else machine_router
+        configurations[place / ROUTER_FILE] = make_router(router_base, fleet, name)
+        if role != "routers":
             configurations[place / SESSION_FILE] = session(session_base, fleet, name)
-    write_files({path: (json.dumps(one, indent=2).encode(), 0o644) for path, one in configurations.items()})
+    texts = {path: json.dumps(one, indent=2) for path, one in configurations.items()}
+    description.write_files({path: (text.encode(), 0o644) for path, text in texts.items()})
     return [_standing(folder, role, name) for role, name in (("authority", ""), *fleet.members())]
 
 
 def _load(folder: Path) -> Fleet:
     """Undo a `renew` that was killed, then read the description. Raises DocumentError and OSError."""
-    restore_folders(folder / "members")
+    description.restore_folders(folder / "members")
     return description.load_fleet(folder)
 
 

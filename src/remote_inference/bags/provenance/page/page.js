@@ -194,6 +194,7 @@ function commandCard(place) {
   const policy = run.policies[ticks.served[i]];
   const made = card("Command", "", make("p", "big", big), list([
     ["tick", ticks.tick[i]], ["source", ticks.source[i] + shadow], ["episode", ticks.episode[i]],
+    ["mean of", ticks.chunks[i] > 1 ? `${ticks.chunks[i]} chunks` : ""],
     ["of the action's period", ticks.fraction[i] ? `${Math.round(100 * ticks.fraction[i])} % had passed` : ""],
     ["session", place >= 0 ? requests[place].session_id : ""],
     ["policy", place >= 0 && policy ? `${policy.name} ${policy.revision}` : ""], ["weights", place >= 0 ? ticks.policy[i] : ""],

@@ -98,6 +98,7 @@ class PageData:
                 "request": [self._places[c.request] if c.request else -1 for c in self._commands],
                 "row": [c.row for c in self._commands],
                 "fraction": [round(c.row_fraction, 4) for c in self._commands],
+                "chunks": [1 + len(c.earlier_seq_ids) for c in self._commands],
                 "age_ms": [_round(c.age_ms, 2) for c in self._commands],
                 "guard": [list(c.interventions) for c in self._commands],
                 "policy": [c.policy_version for c in self._commands],

@@ -9,14 +9,13 @@ would send each command to another joint, and no message shows it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from remote_inference.base.contract.action_kinds import MOTIONS
 from remote_inference.base.contract.commands.sink import CommandSink
 from remote_inference.base.exchange import in_namespace
 
 # -- Which subscribers of a command are its controllers, and which only observe --------------------------
-
 
 OBSERVERS = ("remote_inference", "command_watchdog", "bag_recorder", "foxglove_bridge")
 OBSERVER_PREFIXES = (
@@ -62,6 +61,7 @@ PARAMETERS = (
     "cmd_timeout",
     "constraints.goal_time",
 )
+JOINT_LIMITS = "joint_limits."  # before the joint and the key, of controllers that keep such limits
 INTERPOLATE = "interpolate_from_desired_state: true"
 
 
@@ -81,6 +81,7 @@ class ControllerFacts:
     cmd_timeout_s: float = 0.0  # after a trajectory's end it holds; 0: never
     goal_time_s: float = 0.0  # what a trajectory may take longer than it says
     problem: str = ""
+    joint_limits: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # by joint, then key
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,12 @@ class Mismatch:
 
 
 def facts_of(node: str, parameters: Mapping[str, object]) -> ControllerFacts:
-    """Return the facts on a controller. parameters: the values of PARAMETERS that it has."""
+    """Return the facts on a controller. parameters: those of PARAMETERS and JOINT_LIMITS that it has."""
     interface = parameters.get("interface_name")
+    joint_limits: dict[str, dict[str, object]] = {}
+    for name in filter(lambda name: name.startswith(JOINT_LIMITS), parameters):
+        joint, _, key = name.removeprefix(JOINT_LIMITS).rpartition(".")
+        joint_limits.setdefault(joint, {})[key] = parameters[name]
     return ControllerFacts(
         node,
         _texts(parameters.get("command_joints")) or _texts(parameters.get("joints")),
@@ -105,6 +110,7 @@ def facts_of(node: str, parameters: Mapping[str, object]) -> ControllerFacts:
         in (parameters.get("interpolate_from_desired_state"), parameters.get("open_loop_control")),
         cmd_timeout_s=_number(parameters.get("cmd_timeout")),
         goal_time_s=_number(parameters.get("constraints.goal_time")),
+        joint_limits=joint_limits,
     )
 
 

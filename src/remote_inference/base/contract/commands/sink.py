@@ -70,7 +70,6 @@ TAKEOVER_INTERFACES.add("std_msgs/msg/Float64MultiArray", CommandInterface())
 
 # -- The contract's section about the controllers that the command watchdog switches ---------------------
 
-
 Controllers = tuple[Annotated[str, Field(min_length=1)], ...]
 
 
@@ -78,8 +77,7 @@ class ControllerSwitch(Document):
     """Which controllers the command watchdog wants to run in place of which others."""
 
     controller_manager: Annotated[
-        NodeName,
-        Field(description="node of the controller manager, relative to the robot's namespace"),
+        NodeName, Field(description="node of the controller manager, relative to the robot's namespace")
     ] = "controller_manager"
     activate: Annotated[
         Controllers, Field(description="controllers to activate, for example one that holds the arm")
@@ -176,9 +174,8 @@ class CommandSink(Document):
                     raise ValueError(f"{key}: found with topic {self.topic}, expected it with `action` only")
             return self
         if not self.fields:
-            raise ValueError(
-                "fields: missing, expected the goal's field for each action, as `command.position: gripper`"
-            )
+            expected = "the goal's field for each action, as `command.position: gripper`"
+            raise ValueError(f"fields: missing, expected {expected}")
         if self.controller is not None:
             raise ValueError("controller: found with action, expected none: its server is the controller")
         return self
@@ -205,17 +202,14 @@ class CommandSink(Document):
         except ValueError as error:
             raise ValueError(f"type: {error}") from None
         if self.names != tuple(self.fields.values()):
-            raise ValueError(
-                f"names: found {', '.join(self.names)} beside fields, expected none: fields name the actions"
-            )
+            expected = "none: fields name the actions"
+            raise ValueError(f"names: found {', '.join(self.names)} beside fields, expected {expected}")
         require_unique(self.names, "fields")
         paths = [parse_field_path(text) for text in (*self.fields, *self.constant)]
         for place, path in enumerate(paths):  # not by their texts: data[0] and data[00] are one field
             if twice := [other.text for other in paths[:place] if other.parts == path.parts]:
-                raise ValueError(
-                    f"{'fields' if place < len(self.fields) else 'constant'}: found {path.text} and "
-                    f"{twice[0]}, expected one value for each field"
-                )
+                why = f"found {path.text} and {twice[0]}, expected one value for each field"
+                raise ValueError(f"{'fields' if place < len(self.fields) else 'constant'}: {why}")
         if slices := [path.text for path in paths if path.slice]:
             raise ValueError(f"fields: found the slice {slices[0]!r}, expected one field for each value")
         return self

@@ -83,10 +83,8 @@ class FieldWriter(CommandWriter):
         if self._stamped and [part.name for part in path.parts[:2]] == ["header", "stamp"]:
             raise WireError(f"constant: found {path.text!r}, expected none: the node stamps its messages")
         if ACTION_KINDS[self.kind].goes_on and kind in FLOATS and value != 0:
-            raise WireError(
-                f"constant: found {path.text}: {value!r} beside {self.kind} actions, expected 0: the message "
-                "that stops them would hold it, too"
-            )
+            found = f"constant: found {path.text}: {value!r} beside {self.kind} actions"
+            raise WireError(f"{found}, expected 0: the message that stops them would hold it, too")
 
     def _write(self, rows: NDArray[np.float64], stamp: Time) -> Any:
         message = deepcopy(self._begin)
@@ -199,7 +197,6 @@ def _grow(message: Any, part: FieldPart, path: FieldPath, value: _Value | None =
 
 
 def _parent(message: Any, path: FieldPath) -> Any:
-    """Return the message that holds a path's last field."""
     for part in path.parts[:-1]:
         message = getattr(message, part.name)
         if part.index is not None:

@@ -67,10 +67,8 @@ class CommandWriter:
         WireError for other shapes.
         """
         if horizon.ndim != 2 or not len(horizon) or horizon.shape[1] != self._action_dim:
-            raise WireError(
-                f"{self._sink.destination}: found an action {list(horizon.shape)}, "
-                f"expected [rows, {self._action_dim}]"
-            )
+            found = f"{self._sink.destination}: found an action {list(horizon.shape)}"
+            raise WireError(f"{found}, expected [rows, {self._action_dim}]")
         return self._write_late(horizon[:, self._index], stamp, late_ns)
 
     def _write_late(self, rows: NDArray[np.float64], stamp: Time, late_ns: int) -> Any:  # noqa: ARG002

@@ -68,10 +68,8 @@ def image_from_message(message: Image, colour: Colour | None = None) -> NDArray[
     """
     require_size(message.height, message.width)
     if len(message.data) != message.height * message.step:
-        raise ImageError(
-            f"data: found {len(message.data)} bytes, "
-            f"expected height {message.height} x step {message.step} = {message.height * message.step}"
-        )
+        size = f"height {message.height} x step {message.step} = {message.height * message.step}"
+        raise ImageError(f"data: found {len(message.data)} bytes, expected {size}")
     image: NDArray[Any]
     expected = _RAW[colour] if colour else (*_RAW["rgb"], *_RAW["depth"])
     if colour and (message.encoding in _RAW["depth"]) != (colour == "depth"):
@@ -139,10 +137,8 @@ def _pixels(message: Image, kind: str, channels: int) -> NDArray[Any]:
     dtype = np.dtype((">" if message.is_bigendian else "<") + kind)
     pixel = dtype.itemsize * channels
     if message.step < message.width * pixel:
-        raise ImageError(
-            f"step: found {message.step} bytes, expected at least {message.width * pixel} "
-            f"for {message.width} pixels of {message.encoding}"
-        )
+        expected = f"at least {message.width * pixel} for {message.width} pixels of {message.encoding}"
+        raise ImageError(f"step: found {message.step} bytes, expected {expected}")
     shape = (message.height, message.width, channels)
     strides = (message.step, pixel, dtype.itemsize)
     view: NDArray[Any] = np.ndarray(shape, dtype, message.data, strides=strides)
@@ -153,19 +149,16 @@ def require_image(image: NDArray[Any], dtype: DTypeLike, channels: tuple[int, ..
     """Raise ImageError for another shape or type than `[height, width, *channels]` of a dtype."""
     if image.ndim != 2 + len(channels) or image.shape[2:] != channels or image.dtype != dtype:
         sides = ", ".join(("height", "width", *map(str, channels)))
-        raise ImageError(
-            f"image: found {image.dtype} {list(image.shape)}, expected {np.dtype(dtype)} [{sides}]"
-        )
+        expected = f"{np.dtype(dtype)} [{sides}]"
+        raise ImageError(f"image: found {image.dtype} {list(image.shape)}, expected {expected}")
     require_size(*image.shape[:2])
 
 
 def require_size(height: int, width: int) -> None:
     """Raise ImageError for a size [px] beyond MAX_SIDE or MAX_PIXELS, or none."""
     if not (0 < height <= MAX_SIDE and 0 < width <= MAX_SIDE) or height * width > MAX_PIXELS:
-        raise ImageError(
-            f"image: found {height} x {width} pixels, expected 1 to {MAX_SIDE} a side "
-            f"and at most {MAX_PIXELS} in all"
-        )
+        expected = f"1 to {MAX_SIDE} a side and at most {MAX_PIXELS} in all"
+        raise ImageError(f"image: found {height} x {width} pixels, expected {expected}")
 
 
 _SIGNATURES = {b"\xff\xd8\xff": "JPEG", b"\x89PNG\r\n\x1a\n": "PNG"}

@@ -97,10 +97,8 @@ def item_type(kind: str, part: FieldPart, path: FieldPath) -> str:
         )
     last = part.index if isinstance(part.index, int) else part.index[1] - 1
     if most is not None and last >= int(most):
-        raise ValueError(
-            f"found {path.text!r}: item {last} of {part.name}, expected 0 to {int(most) - 1}: "
-            f"it has {most} items{'' if fixed else ' at most'}"
-        )
+        expected = f"0 to {int(most) - 1}: it has {most} items{'' if fixed else ' at most'}"
+        raise ValueError(f"found {path.text!r}: item {last} of {part.name}, expected {expected}")
     return item
 
 
@@ -139,7 +137,6 @@ def number_paths(type_name: str, stem: str = "", depth: int = 0) -> Iterator[str
 
 
 # -- Reads the numbers, whose fields are looked up once in the message's type ----------------------------
-
 
 _Get = Callable[[Any], Any]
 

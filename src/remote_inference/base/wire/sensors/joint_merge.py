@@ -42,9 +42,8 @@ class JointReader:
             self._seen = list(message.name)
         field = getattr(message, self._field)
         if len(field) != len(message.name):
-            raise self._error(
-                f"found {len(field)} values for {len(message.name)} names, expected one for each"
-            )
+            expected = "one for each"
+            raise self._error(f"found {len(field)} values for {len(message.name)} names, expected {expected}")
         values: NDArray[np.float64] = np.frombuffer(field, np.float64)[self._index]
         if odd := find_non_finite(source.names, values):
             raise self._error(odd)

@@ -32,7 +32,6 @@ from remote_inference.base.wire.sensors.joint_merge import JointReader
 #
 # They are read by the fields that they have, not by their class: control_msgs need not be installed here.
 
-
 _DOF_FIELDS = ("reference", "feedback", "feedback_dot", "error", "error_dot", "time_step", "output")
 
 
@@ -148,7 +147,6 @@ class _WholeReader:
 
 
 # -- Makes a camera's images ready for the wire: they are passed on, or encoded as the contract says -----
-
 
 _RAW_ENCODINGS = {"rgb": "rgb8", "depth": "16UC1"}
 

@@ -22,17 +22,8 @@ from remote_inference.learn.environment import (
     Step,
     check_action,
 )
-from remote_inference.learn.environments.belt_arm import EPISODE_LIMIT_S
-from remote_inference.learn.environments.belt_arm.scene import (
-    CAMERA_NAMES,
-    CONTROL_HZ,
-    IMAGE_FEATURES,
-    IMAGE_HEIGHT,
-    IMAGE_WIDTH,
-    JOINT_NAMES,
-    LIMITS,
-    BeltArm,
-)
+from remote_inference.learn.environments.belt_arm import EPISODE_LIMIT_S, scene
+from remote_inference.learn.environments.belt_arm.scene import BeltArm
 
 TASK = "pick up the red cube"
 STATE = "observation.state"
@@ -58,8 +49,7 @@ def _point_cloud(arm: BeltArm, camera: str) -> NDArray[np.float32]:
 
 
 def _features() -> Mapping[str, tuple[Feature, Build]]:
-    """Return every feature that the arm shows, with what builds it."""
-    joints, image = (len(JOINT_NAMES),), (IMAGE_HEIGHT, IMAGE_WIDTH)
+    joints, image = (len(scene.JOINT_NAMES),), (scene.IMAGE_HEIGHT, scene.IMAGE_WIDTH)
     features: dict[str, tuple[Feature, Build]] = {
         STATE: (Feature(FeatureKind.STATE, joints), lambda arm: arm.joint_positions().astype(np.float32)),
         "observation.qpos": (Feature(FeatureKind.QPOS, joints), BeltArm.joint_positions),
@@ -67,7 +57,7 @@ def _features() -> Mapping[str, tuple[Feature, Build]]:
         "observation.qacc": (Feature(FeatureKind.QACC, joints), BeltArm.joint_accelerations),
         POINT_CLOUD: (
             Feature(FeatureKind.POINT_CLOUD, (None, 3), "world"),
-            partial(_point_cloud, camera=CAMERA_NAMES[0]),
+            partial(_point_cloud, camera=scene.CAMERA_NAMES[0]),
         ),
     }
     of_camera: Mapping[str, tuple[Feature, Callable[..., NDArray[Any]]]] = {
@@ -78,18 +68,18 @@ def _features() -> Mapping[str, tuple[Feature, Build]]:
         ".intrinsics": (Feature(FeatureKind.INTRINSICS, (3, 3)), BeltArm.intrinsics),
         ".extrinsics": (Feature(FeatureKind.EXTRINSICS, (4, 4), "camera_to_world"), BeltArm.camera_to_world),
     }
-    for camera in CAMERA_NAMES:
+    for camera in scene.CAMERA_NAMES:
         for ending, (feature, build) in of_camera.items():
-            features[IMAGE_FEATURES[camera] + ending] = (feature, partial(build, camera=camera))
+            features[scene.IMAGE_FEATURES[camera] + ending] = (feature, partial(build, camera=camera))
     return features
 
 
 FEATURES = _features()
 SPEC = EnvironmentSpec(
     name="belt_arm",
-    control_rate_hz=CONTROL_HZ,
-    actions=LIMITS,
-    state_names=JOINT_NAMES,
+    control_rate_hz=scene.CONTROL_HZ,
+    actions=scene.LIMITS,
+    state_names=scene.JOINT_NAMES,
     features={name: feature for name, (feature, _) in FEATURES.items()},
     tasks=(TASK,),
     episode_limit_s=EPISODE_LIMIT_S,
@@ -139,7 +129,7 @@ class BeltArmEnvironment:
         return Metrics(self._succeeded, values)
 
     def render(self) -> NDArray[np.uint8]:
-        return self._arm.render(CAMERA_NAMES[0])
+        return self._arm.render(scene.CAMERA_NAMES[0])
 
     def close(self) -> None:
         self._arm.close()

@@ -30,7 +30,6 @@ from remote_inference.learn.environments.belt_arm import kinematics
 # `MUJOCO_GL` names the backend when it is set; otherwise the first that can create a context in a child
 # process is taken and `MUJOCO_GL` is set to it, so that processes started from here need not probe again.
 
-
 _PROBED_BACKENDS = ("egl", "osmesa")
 _KNOWN_BACKENDS = (*_PROBED_BACKENDS, "glfw")
 _DEBIAN_PACKAGES = "libegl1 libegl-mesa0 libgl1-mesa-dri libosmesa6"
@@ -46,10 +45,7 @@ class RenderingUnavailableError(RuntimeError):
 
 
 class OffscreenRenderer:
-    """Renders one model at one image size.
-
-    The OpenGL context belongs to the thread that constructed the renderer: call every method there.
-    """
+    """Renders one model at one image size. All methods are for the thread that constructed it."""
 
     def __init__(self, model: mujoco.MjModel, width: int, height: int) -> None:
         backend = _choose_backend()
@@ -188,7 +184,6 @@ SUCCESS_HEIGHT_M = 0.07
 MODEL_PATH = Path(__file__).with_name("belt_arm.xml")
 _ARM_JOINTS = JOINT_NAMES[:5]
 _FINGERS = ("left_finger", "right_finger")
-
 
 # Radians and rad/s, metres and m/s for the gripper.
 LIMITS = ActionSpec(

@@ -38,10 +38,7 @@ class PolicyPlace:
         return cls(home / path if path else None, server, accepts_weight_updates)
 
     def check(self, needed: str = "", what: str = "") -> None:
-        """Raise PolicyError unless it has `needed`, "path" or "server", and nothing else.
-
-        what: what is expected there.
-        """
+        """Raise PolicyError unless `needed`, "path" or "server", is all it has. what: is expected there."""
         given = {"path": self.path.name if self.path else "", "server": self.server}
         for key, found in given.items():
             if key != needed and found:

@@ -41,9 +41,8 @@ LOAD_S = 1800.0  # until a policy that is not loaded is an error
 ANSWER_S = 60.0  # until a policy that does not answer is an error
 
 
-def open_manifest(place: PolicyPlace, environment: EnvironmentSpec, num_envs: int) -> ManifestPolicy:
+def open_manifest(place: PolicyPlace, _: EnvironmentSpec, num_envs: int) -> ManifestPolicy:
     """Load a manifest's policy. Raises PolicyError or DocumentError, without a path, too."""
-    del environment
     place.check("path", "a policy server's manifest")
     assert place.path is not None, "it was checked"
     return ManifestPolicy(place.path.name, load_manifest(place.path), num_envs)
@@ -135,12 +134,8 @@ ACTIONS, NAMES = "actions", "names"  # arrays of a trajectory's file
 ChunkAt = Callable[[int], Float32Array]  # returns the chunk `[H, A]` at a step of an episode
 
 
-def open_random(place: PolicyPlace, environment: EnvironmentSpec, num_envs: int) -> ScriptedPolicy:
-    """Open random actions: each uniform within the environment's bounds.
-
-    Raises PolicyError for a path, and for actions without bounds.
-    """
-    del num_envs
+def open_random(place: PolicyPlace, environment: EnvironmentSpec, _: int) -> ScriptedPolicy:
+    """Open actions uniform within bounds. Raises PolicyError for a path, and for actions without bounds."""
     place.check()
     lower, upper = bounds = np.array([environment.actions.lower, environment.actions.upper], np.float32)
     if not np.isfinite(bounds).all():
@@ -156,12 +151,11 @@ def open_random(place: PolicyPlace, environment: EnvironmentSpec, num_envs: int)
     return ScriptedPolicy(spec, begin)
 
 
-def open_trajectory(place: PolicyPlace, environment: EnvironmentSpec, num_envs: int) -> ScriptedPolicy:
+def open_trajectory(place: PolicyPlace, environment: EnvironmentSpec, _: int) -> ScriptedPolicy:
     """Open recorded actions: the seeds play their episodes in turn, which end with the last action held.
 
     Raises PolicyError naming the file, and without a path.
     """
-    del num_envs
     place.check("path", "an .npz file with the array 'actions' [T, A], or the folder of a data set")
     assert place.path is not None, "it was checked"
     if place.path.is_dir():
@@ -203,10 +197,7 @@ class ScriptedPolicy:
 
 
 def load_episodes(folder: Path, environment: EnvironmentSpec) -> tuple[list[Float32Array], list[Path]]:
-    """Return the actions `[T, A]` of a data set's episodes in the environment's order, and their files.
-
-    Raises PolicyError.
-    """
+    """Return episodes' actions `[T, A]` in the environment's order, and the files. Raises PolicyError."""
     from remote_inference.bags.lerobot_dataset import LeRobotDatasetReader  # noqa: PLC0415  needs PyAV and pyarrow
 
     try:

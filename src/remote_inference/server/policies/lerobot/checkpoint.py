@@ -20,13 +20,8 @@ from remote_inference.base.documents.document import Document, DocumentError, pa
 from remote_inference.base.documents.problems import show_value
 from remote_inference.base.lerobot_format import flatten_names
 from remote_inference.base.policy import PolicyError
-from remote_inference.server.policies.file_content import (
-    Content,
-    find_mismatch,
-    read_file,
-    read_head,
-    recognise,
-)
+from remote_inference.server.policies import file_content
+from remote_inference.server.policies.file_content import Content
 from remote_inference.server.policies.trained_policy import UNITS, Unit
 
 # -- The kinds of LeRobot policy that are served, and what LeRobot itself does not say about each --------
@@ -168,7 +163,7 @@ def read_checkpoint(path: str) -> Checkpoint:
         others = [_describe(file) for file in sorted(folder.iterdir()) if file.suffix in WEIGHTS_SUFFIXES]
         found = f"; found {', '.join(others)}" if others else ""
         raise PolicyError(f"{weights_file}: missing, expected the weights in one safetensors file{found}")
-    if problem := find_mismatch(read_head(weights_file), Content.SAFETENSORS):
+    if problem := file_content.find_mismatch(file_content.read_head(weights_file), Content.SAFETENSORS):
         raise PolicyError(f"{weights_file}: {problem}")
     return Checkpoint(
         folder,
@@ -260,13 +255,13 @@ def _check_step(place: str, step: Any) -> None:
 
 def _describe(file: Path) -> str:
     """Return the name of a file with what it is."""
-    content = recognise(read_head(file)) if file.is_file() else None
+    content = file_content.recognise(file_content.read_head(file)) if file.is_file() else None
     return f"{file.name} ({content.value})" if content else file.name
 
 
 def _read(file: Path, expected: Content) -> bytes:
-    content = read_file(file)
-    if problem := find_mismatch(content, expected):
+    content = file_content.read_file(file)
+    if problem := file_content.find_mismatch(content, expected):
         raise PolicyError(f"{file}: {problem}")
     return content
 

@@ -131,7 +131,7 @@ LANGUAGE_SUFFIXES = frozenset({".jinja", ".json", ".model", ".txt"})  # of token
 
 # What LeRobot's own loop does and a server does not: keys of the configuration, the value without, and why.
 LEFT_OUT = {
-    "temporal_ensemble_coeff": (None, "robots execute chunks, and average no actions of several"),
+    "temporal_ensemble_coeff": (None, "the robot's node has it: `merge_mode: ensemble`"),
     "use_amp": (False, "`dtype` of the manifest's model says in which precision a policy is computed"),
 }
 

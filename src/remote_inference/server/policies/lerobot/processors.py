@@ -21,12 +21,7 @@ from lerobot.processor import (
     PolicyProcessorPipeline,
     RelativeActionsProcessorStep,
     UnnormalizerProcessorStep,
-)
-from lerobot.processor.converters import (
-    batch_to_transition,
-    policy_action_to_transition,
-    transition_to_batch,
-    transition_to_policy_action,
+    converters,
 )
 from numpy.typing import NDArray
 from safetensors import SafetensorError
@@ -142,8 +137,10 @@ class ProcessorFactory:
 
     def make_pair(self) -> tuple[Any, Any]:
         """Return a new pre- and postprocessor, which share the state that relative actions refer to."""
-        pre = self._pre.build(batch_to_transition, transition_to_batch)
-        post = self._post.build(policy_action_to_transition, transition_to_policy_action)
+        pre = self._pre.build(converters.batch_to_transition, converters.transition_to_batch)
+        post = self._post.build(
+            converters.policy_action_to_transition, converters.transition_to_policy_action
+        )
         relative = _find(pre, RelativeActionsProcessorStep)
         for step in post.steps:
             if isinstance(step, AbsoluteActionsProcessorStep):

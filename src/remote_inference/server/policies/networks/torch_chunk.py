@@ -143,15 +143,11 @@ class PrefixConfig(ChunkPolicyConfig):
     @model_validator(mode="after")
     def _consistent(self) -> PrefixConfig:
         if self.max_delay_steps >= self.chunk_size:
-            raise ValueError(
-                f"max_delay_steps: found {self.max_delay_steps}, "
-                f"expected less than chunk_size, which is {self.chunk_size}"
-            )
+            expected = f"less than chunk_size, which is {self.chunk_size}"
+            raise ValueError(f"max_delay_steps: found {self.max_delay_steps}, expected {expected}")
         if missing := [name for name in self.action_names if name not in self.state_names]:
-            raise ValueError(
-                f"action_names: found {missing[0]!r}, expected names of state_names: "
-                "where nothing is executed, the measured position stands for the newest action"
-            )
+            why = "where nothing is executed, the measured position stands for the newest action"
+            raise ValueError(f"action_names: found {missing[0]!r}, expected names of state_names: {why}")
         return self
 
 
@@ -175,10 +171,8 @@ class PrefixFlowConfig(PrefixConfig):
 
 
 _ARCHITECTURES: Mapping[str, type[ChunkPolicyConfig]] = {
-    "chunk_network": RegressionConfig,
-    "flow_network": FlowConfig,
-    "prefix_chunk_network": PrefixRegressionConfig,
-    "prefix_flow_network": PrefixFlowConfig,
+    kind.model_fields["architecture"].default: kind
+    for kind in (RegressionConfig, FlowConfig, PrefixRegressionConfig, PrefixFlowConfig)
 }
 
 
@@ -266,17 +260,14 @@ class TorchChunkPolicy:
     def predict(self, batch: Sequence[ModelInput]) -> list[Float32Array]:
         """Return one normalised chunk `[chunk_size, action_dim]` per input."""
         require_batch(batch, _MAX_BATCH)
-        with raise_device_loss():
-            return self._answer(batch)
-
-    @torch.no_grad()
-    def _answer(self, batch: Sequence[ModelInput]) -> list[Float32Array]:
-        images = [
-            torch.from_numpy(np.stack(camera)).to(self._device)
-            for camera in zip(*(sample.images for sample in batch), strict=True)
-        ]
-        state = torch.from_numpy(np.stack([sample.state for sample in batch])).to(self._device, self._dtype)
-        return list(self.network.answer(images, state, batch).float().cpu().numpy())
+        with raise_device_loss(), torch.no_grad():
+            images = [
+                torch.from_numpy(np.stack(camera)).to(self._device)
+                for camera in zip(*(sample.images for sample in batch), strict=True)
+            ]
+            states = np.stack([sample.state for sample in batch])
+            state = torch.from_numpy(states).to(self._device, self._dtype)
+            return list(self.network.answer(images, state, batch).float().cpu().numpy())
 
     def reset(self) -> None:
         """Do nothing: every chunk depends only on its own request."""
@@ -310,9 +301,8 @@ def _load_weights(network: ObservationNetwork, weights: bytes, path: Path, archi
         if key not in found:
             raise PolicyError(f"{path}: {key}: missing")
         if found[key].shape != tensor.shape:
-            raise PolicyError(
-                f"{path}: {key}: expected shape {tuple(tensor.shape)}, found {tuple(found[key].shape)}"
-            )
+            shapes = f"expected shape {tuple(tensor.shape)}, found {tuple(found[key].shape)}"
+            raise PolicyError(f"{path}: {key}: {shapes}")
     if unknown := sorted(found.keys() - expected.keys()):
         raise PolicyError(f"{path}: {unknown[0]}: not part of a {architecture}")
     network.load_state_dict(found)

@@ -41,9 +41,6 @@ TOLERANCE = 1e-4  # of normalised actions
 _COMPARED = 8  # requests
 
 
-_EXPORTED = ("chunk_network", "flow_network", "prefix_chunk_network", "prefix_flow_network")
-
-
 class _Graph(nn.Module):
     """The graph of a network, from the tensors named `inputs` and the images to normalised actions.
 
@@ -87,7 +84,7 @@ def export_policy(source: Path, folder: Path) -> Export:
     policy cannot be loaded or exported, and when the file answers otherwise than the policy.
     """
     policy = TorchChunkPolicy(source)
-    model = _convert(policy, source)
+    model = _convert(policy)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".export_") as scratch:
         candidate = Path(scratch) / MODEL_FILE
@@ -95,23 +92,16 @@ def export_policy(source: Path, folder: Path) -> Export:
         exported = OnnxPolicy(candidate)
         difference = _compare(policy, exported)
         if not difference <= TOLERANCE:
-            raise PolicyError(
-                f"{source}: the exported policy's actions differ by {difference:.3g} from the policy's, "
-                f"expected at most {TOLERANCE:g}: nothing was written"
-            )
+            found = f"{source}: the exported policy's actions differ by {difference:.3g} from the policy's"
+            raise PolicyError(f"{found}, expected at most {TOLERANCE:g}: nothing was written")
         os.replace(candidate, folder / MODEL_FILE)
     continuation = policy.spec.continuation
     left_out = Continuation.NONE if exported.spec.continuation is continuation else continuation
     return Export(folder / MODEL_FILE, exported.spec, difference, left_out)
 
 
-def _convert(policy: TorchChunkPolicy, source: Path) -> onnx.ModelProto:
+def _convert(policy: TorchChunkPolicy) -> onnx.ModelProto:
     config, network = policy.config, policy.network
-    if config.architecture not in _EXPORTED:
-        raise PolicyError(
-            f"{source}: architecture: found {config.architecture!r}, expected {' or '.join(_EXPORTED)}: "
-            "others cannot be exported"
-        )
     size = 2  # torch takes the dimension of a batch of 1 for a fixed one
     state = torch.zeros(size, len(config.state_names))
     noise = torch.zeros(size, config.chunk_size, len(config.action_names))
@@ -156,7 +146,6 @@ def _remove_source_notes(model: onnx.ModelProto) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence the exporter, which logs at length."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -74,8 +74,7 @@ class OnnxDescription(TrainedPolicy):
         ),
     ] = 1
     action_mean: Annotated[
-        tuple[Finite, ...],
-        Field(description="added to each column of `actions` after `action_std`; none: 0"),
+        tuple[Finite, ...], Field(description="added to each column of `actions` after `action_std`; none: 0")
     ] = ()
     action_std: Annotated[
         tuple[AboveZero, ...],
@@ -229,9 +228,8 @@ def _check_names(
 ) -> None:
     if set(needed) - found.keys() or found.keys() - {*needed, *optional}:
         others = f" and perhaps {', '.join(optional)}" if optional else ""
-        raise PolicyError(
-            f"{path}: {kind}s: found {', '.join(found) or 'none'}, expected {', '.join(needed)}{others}"
-        )
+        expected = f"{', '.join(needed)}{others}"
+        raise PolicyError(f"{path}: {kind}s: found {', '.join(found) or 'none'}, expected {expected}")
 
 
 def _check_tensor(place: str, value: Any, expected: _Expected) -> int | None:
@@ -260,24 +258,19 @@ def _type_of(value: Any) -> str:
 def _find_external(model: onnx.ModelProto, path: Path) -> dict[str, Path]:
     """Return the files that hold tensors' data, by the name that the model gives them.
 
-    Raises PolicyError for a file outside the model's folder, and for what else ONNX Runtime would look up by
-    itself.
+    Raises PolicyError for one outside its folder, and for what else ONNX Runtime would look up by itself.
     """
     tensors = []
     for message in _messages(model):
         if isinstance(message, onnx.NodeProto) and message.op_type == _COMPILED_OPERATOR:
-            raise PolicyError(
-                f"{path}: node {message.name!r}: found {_COMPILED_OPERATOR}, a compiled engine, which can "
-                "execute code; expected operators alone"
-            )
+            found = f"{path}: node {message.name!r}: found {_COMPILED_OPERATOR}, a compiled engine"
+            raise PolicyError(f"{found}, which can execute code; expected operators alone")
         if isinstance(message, onnx.TensorProto) and message.data_location == onnx.TensorProto.EXTERNAL:
             tensors.append(message)
     own = [t for t in model.graph.initializer if t.data_location == onnx.TensorProto.EXTERNAL]
     if len(own) != len(tensors):
-        raise PolicyError(
-            f"{path}: external data: found it in an attribute or a subgraph, expected it in initializers of "
-            "the graph alone"
-        )
+        found = f"{path}: external data: found it in an attribute or a subgraph"
+        raise PolicyError(f"{found}, expected it in initializers of the graph alone")
     files = {}
     for tensor in own:
         locations = [entry.value for entry in tensor.external_data if entry.key == "location"]

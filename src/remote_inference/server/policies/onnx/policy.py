@@ -57,9 +57,8 @@ def load(source: ModelSource) -> OnnxPolicy:
     """Load the policy of a manifest. Raises what OnnxPolicy raises, DocumentError also for options."""
     options = source.read_options(OnnxOptions)
     if source.precision != "float32":
-        raise PolicyError(
-            f"model.dtype: found {source.dtype!r}, expected 'float32': an ONNX file has its own precision"
-        )
+        expected = "'float32': an ONNX file has its own precision"
+        raise PolicyError(f"model.dtype: found {source.dtype!r}, expected {expected}")
     return OnnxPolicy(source.require_path(), source.device, options.providers, source.settings)
 
 
@@ -154,11 +153,9 @@ def _choose_providers(device: str, names: Sequence[Provider]) -> list[tuple[str,
     wanted = names or (("cuda",) if on_gpu else ())
     chosen = [name for name in wanted if name != "cpu"]
     if bool(chosen) != on_gpu:
-        found = ", ".join(names)
-        expected = "cuda or tensorrt among them" if on_gpu else "none or cpu"
-        raise PolicyError(
-            f"model.options: providers: found {found}, expected {expected}: model.device is {device!r}"
-        )
+        fitting = "cuda or tensorrt among them" if on_gpu else "none or cpu"
+        expected = f"{fitting}: model.device is {device!r}"
+        raise PolicyError(f"model.options: providers: found {', '.join(names)}, expected {expected}")
     available = onnxruntime.get_available_providers()
     for name in chosen:
         if _PROVIDERS[name] not in available:

@@ -40,7 +40,6 @@ from remote_inference.server.policies.remote.policy import (
     Server,
     names_of,
     one_line,
-    read_api_key,
     require_actions,
 )
 
@@ -61,7 +60,6 @@ class Gr00tOptions(RemoteOptions):
 # `pack` writes what N1.6's client writes. `unpack` reads what its server writes, and arrays as later ones
 # (msgpack-numpy's) and openpi's write them, within limits and only the types of `DTYPES`: the header of an
 # array is read before its memory is taken, and nothing is unpickled.
-
 
 _ARRAY, _NPY = "__ndarray_class__", "as_npy"
 _MODALITIES, _JSON = {"__ModalityConfig_class__", "__ModalityConfig__"}, "as_json"
@@ -125,7 +123,7 @@ def _read_npy(data: Any) -> NDArray[Any]:
 def load(source: ModelSource) -> RemotePolicy:
     """Connect to the server of a manifest. Raises DocumentError for options, PolicyError for the server."""
     options = source.read_options(Gr00tOptions)
-    server = Gr00tServer(options, read_api_key(source.path, options.api_key_file))
+    server = Gr00tServer(options, options.find_api_key(source))
     return RemotePolicy(server, source, options, names_of(options.actions))
 
 
@@ -215,10 +213,9 @@ class Gr00tServer(Server):
             keys, found_steps = self._read_modality(modalities, modality)
             given = sorted(entry.key for entry in entries)
             if given != sorted(keys):
-                raise PolicyError(
-                    f"model.options: {option}: found the keys {show_value(given)}, expected those of the "
-                    f"{self.place}: {show_value(sorted(keys))}"
-                )
+                expected = f"those of the {self.place}: {show_value(sorted(keys))}"
+                found = f"found the keys {show_value(given)}"
+                raise PolicyError(f"model.options: {option}: {found}, expected {expected}")
             if found_steps != steps:
                 wanted = f"chunk_size {steps}" if modality == "action" else f"{steps}, as robots send"
                 raise PolicyError(
@@ -238,10 +235,8 @@ class Gr00tServer(Server):
         configs = action.get("action_configs") or []
         keys = action["modality_keys"]
         if not isinstance(configs, list) or len(configs) not in {0, len(keys)}:
-            raise PolicyError(
-                f"{self.place}: modality action: action_configs: found {show_value(configs)}, expected none "
-                "or one of each key"
-            )
+            found = f"{self.place}: modality action: action_configs: found {show_value(configs)}"
+            raise PolicyError(f"{found}, expected none or one of each key")
         relative = {
             key
             for key, config in zip(keys, configs, strict=False)
@@ -257,7 +252,5 @@ class Gr00tServer(Server):
             case {"modality_keys": list(keys), "delta_indices": list(steps)}:
                 if all(isinstance(key, str) for key in keys):
                     return keys, len(steps)
-        raise PolicyError(
-            f"{self.place}: modality {name}: found {show_value(modality)}, expected modality_keys and "
-            "delta_indices, as N1.6 has"
-        )
+        expected = "modality_keys and delta_indices, as N1.6 has"
+        raise PolicyError(f"{self.place}: modality {name}: found {show_value(modality)}, expected {expected}")

@@ -34,7 +34,6 @@ from remote_inference.server.policies.remote.policy import (
     Server,
     describe,
     one_line,
-    read_api_key,
     require_actions,
     require_distinct,
 )
@@ -60,8 +59,7 @@ class OpenpiOptions(RemoteOptions):
         ),
     ]
     images: Annotated[
-        Mapping[str, OpenpiImage],
-        Field(description="cameras, by the feature that the robots send"),
+        Mapping[str, OpenpiImage], Field(description="cameras, by the feature that the robots send")
     ] = {}
     layout: Annotated[
         Literal["hwc", "chw"], Field(description="order of an image's axes: height, width, channels")
@@ -88,7 +86,7 @@ def load(source: ModelSource) -> RemotePolicy:
     require_distinct(
         "state, images and prompt", [*(entry.key for entry in options.state), *places, options.prompt]
     )
-    server = OpenpiServer(options, read_api_key(source.path, options.api_key_file))
+    server = OpenpiServer(options, options.find_api_key(source))
     return RemotePolicy(server, source, options, options.action_names)
 
 
@@ -164,7 +162,6 @@ class OpenpiServer(Server):
         self._exit.close()
 
     def _describe(self, model_input: RemoteInput) -> dict[str, Any]:
-        """Return the observation with the server's keys."""
         observation: dict[str, Any] = {self._options.prompt: model_input.task}
         observation |= self.split_state(model_input.state)
         for image in self._options.images.values():
@@ -175,21 +172,18 @@ class OpenpiServer(Server):
             place[image.key] = pixels
         return observation
 
-    def _require_link(self) -> ClientConnection:
-        if self._link is None:
-            raise LinkError(f"{self.place}: not connected")
-        return self._link
-
     def _send(self, request: dict[str, Any], what: str) -> None:
+        assert self._link is not None, "Connection opens it before it asks"
         try:
-            self._require_link().send(pack(request))
+            self._link.send(pack(request))
         except ConnectionClosed as error:
             raise LinkError(f"{self.place}: {what}: the connection ended: {one_line(error)}") from error
 
     def _receive(self, what: str, timeout_s: float) -> bytes | str:
         """Return the next frame. Raises LinkError when none comes in time."""
+        assert self._link is not None, "what is awaited follows `open` or `_send`"
         try:
-            return self._require_link().recv(timeout_s)
+            return self._link.recv(timeout_s)
         except TimeoutError as error:
             raise LinkError(f"{self.place}: {what}: no answer within {timeout_s:.1f} s") from error
         except ConnectionClosed as error:

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 from rclpy.logging import get_logger
 
-from remote_inference.base.documents.document import Document, DocumentError
+from remote_inference.base.documents.document import Document
 from remote_inference.base.fingerprint import make_fingerprint
 from remote_inference.base.policy import Float32Array, PolicyError, PolicyObservation, PolicySpec
 from remote_inference.server.manifest.manifest import ModelSource, Side
+from remote_inference.server.manifest.sections import read_api_key
 from remote_inference.server.policies.trained_policy import UNITS, Fps, Names, Unit, read_image, read_state
 
 
@@ -81,29 +82,15 @@ class RemoteOptions(Document):
         """The names of the whole state, in the order of its entries."""
         return names_of(self.state)
 
+    def find_api_key(self, source: ModelSource) -> str:
+        """Return the key in `api_key_file`, an empty string without one. Raises DocumentError."""
+        path = Path(source.path) / self.api_key_file
+        return read_api_key(path, "model.options: api_key_file") if self.api_key_file else ""
+
 
 def names_of(entries: Iterable[Entry]) -> tuple[str, ...]:
     """Return the names of all numbers, in the order of the entries."""
     return tuple(name for entry in entries for name in entry.names)
-
-
-def read_api_key(folder: str | Path, file: str) -> str:
-    """Return the key in a file, without white space around it; without a file an empty string.
-
-    Raises DocumentError when the file cannot be read or holds no key of one line.
-    """
-    if not file:
-        return ""
-    path = Path(folder) / file
-    try:
-        key = path.read_text(encoding="ascii").strip()
-    except OSError as error:
-        raise DocumentError(f"model.options: api_key_file: {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise DocumentError(f"model.options: api_key_file: {path}: is not ASCII text") from error
-    if not key or not key.isprintable():
-        raise DocumentError(f"model.options: api_key_file: {path}: expected one line with the key")
-    return key
 
 
 def require_distinct(key: str, names: Iterable[str]) -> None:
@@ -180,10 +167,8 @@ class Connection:
         try:
             greeting = self._server.open(timeout_s)
             if self.greeting not in {None, greeting}:
-                raise PolicyError(
-                    f"{self._server.place} describes another policy than when this server was configured; "
-                    "configure it again"
-                )
+                found = f"{self._server.place} describes another policy than when this server was configured"
+                raise PolicyError(f"{found}; configure it again")
         except PolicyError as error:
             self._fail(error)
             raise

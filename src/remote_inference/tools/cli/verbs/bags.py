@@ -4,23 +4,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from remote_inference.base.errors import UserError
-from remote_inference.tools.cli.common import (
-    add_namespace,
-    add_output_arguments,
-    print_json,
-    show_bag_progress,
-    show_progress,
-)
+from remote_inference.tools.cli.common import Arguments, VerbParser, print_json
 from remote_inference.tools.cli.exit_codes import EXIT_NO, EXIT_OK
 
 if TYPE_CHECKING:
@@ -35,37 +25,33 @@ EXAMPLES = {
         "bag --csv ticks.csv --json",
     ),
 }
-# Option and format of an export, with what it makes.
-OPTIONS = {
-    "--lerobot-v3": ("lerobot-v3", "FOLDER", "a data set to train from with LeRobot, layout 3.0"),
-    "--parquet": ("parquet", "FILE", "a flat table, one row per control tick"),
-    "--csv": ("csv", "FILE", "the same as text"),
+# What an export makes, by its format.
+OUTPUTS = {
+    "lerobot-v3": ("FOLDER", "a data set to train from with LeRobot, layout 3.0"),
+    "parquet": ("FILE", "a flat table, one row per control tick"),
+    "csv": ("FILE", "the same as text"),
 }
 
 
-def add_verify(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("bag", type=Path, metavar="BAG", help="folder of the bag, which stays as it is")
-    parser.add_argument(
-        "--repair",
-        type=Path,
-        metavar="OUT",
-        help="recover what is whole into this folder, which must not exist",
-    )
+def add_verify(parser: VerbParser) -> None:
+    parser.add("bag BAG", "folder of the bag, which stays as it is")
+    parser.add("--repair OUT", "recover what is whole into this folder, which must not exist")
     shape = (
         '{"bag", "intact", "files", "bytes", "messages", "topics", "start_ns", "end_ns", "links", "digest", '
         '"findings"}, each finding {"level", "check", "text"}; with --repair {"out", "files", "messages", '
         '"lost"}, "out" null when there was nothing to repair'
     )
-    add_output_arguments(parser, json_shape=shape, quiet="print nothing but problems")
+    parser.add_output(shape, quiet="print nothing but problems")
 
 
-def run_verify(arguments: argparse.Namespace) -> int:
-    """Return 0 for a bag without problems, 1 for one with, 2 when there is no bag."""
+def run_verify(arguments: Arguments) -> int:
     if arguments.repair:
-        return _repair(arguments)
+        _repair(arguments)
+        return EXIT_OK
     from remote_inference.bags.checks.verification import verify  # noqa: PLC0415
+    from remote_inference.bags.storage.mcap_records import bag_size  # noqa: PLC0415
 
-    with _show_progress("verifying", arguments) as report:
+    with arguments.show_bytes("verifying", bag_size(arguments.bag)) as report:
         result = verify(arguments.bag, report)
     if arguments.json:
         print_json(result.to_json())
@@ -74,28 +60,17 @@ def run_verify(arguments: argparse.Namespace) -> int:
     return EXIT_OK if result.is_intact else EXIT_NO
 
 
-def _repair(arguments: argparse.Namespace) -> int:
-    """Recover the bag; return 0 also for one that is whole. Raises BagError when nothing can be recovered."""
+def _repair(arguments: Arguments) -> None:
+    """Recover the bag. Raises BagError when nothing can be recovered."""
     from remote_inference.bags.checks.repair import repair  # noqa: PLC0415
-
-    with _show_progress("reading", arguments) as report:
-        result = repair(arguments.bag, arguments.repair, report)
-    if arguments.json:
-        print_json(result.to_json())
-    elif not arguments.quiet:
-        for text in result.lost:
-            print(text)
-        if result.is_needed:
-            print(f"{result.out}: {result.messages} messages in {result.files} files")
-        else:
-            print(f"{arguments.bag}: whole, there is nothing to repair")
-    return EXIT_OK
-
-
-def _show_progress(what: str, arguments: argparse.Namespace) -> AbstractContextManager[Callable[[int], None]]:
     from remote_inference.bags.storage.mcap_records import bag_size  # noqa: PLC0415
 
-    return show_progress(what, bag_size(arguments.bag), arguments)
+    with arguments.show_bytes("reading", bag_size(arguments.bag)) as report:
+        result = repair(arguments.bag, arguments.repair, report)
+    outcome = f"{arguments.bag}: whole, there is nothing to repair"
+    if result.is_needed:
+        outcome = f"{result.out}: {result.messages} messages in {result.files} files"
+    arguments.print_result(result.to_json(), *result.lost, outcome)
 
 
 def _print(result: Verification, *, is_quiet: bool) -> None:
@@ -120,43 +95,34 @@ def _print(result: Verification, *, is_quiet: bool) -> None:
             print("intact, with what is named missing above" if missing else "intact")
 
 
-def add_export(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "bags", type=Path, nargs="+", metavar="BAG", help="folders of bags of robots of one kind"
-    )
-    formats = parser.add_mutually_exclusive_group(required=True)
-    for option, (name, metavar, text) in OPTIONS.items():
-        formats.add_argument(option, dest=name, type=Path, metavar=metavar, help=f"write {text}")
-    add_namespace(parser, "the only robot's in each bag")
-    parser.add_argument("--contract", type=Path, help="the robot's contract (default: the one in the bags)")
-    parser.add_argument(
-        "--resample",
-        action="store_true",
-        help="one frame per period of the contract's fps: late ticks are moved, missing ones repeated",
-    )
-    parser.add_argument(
+def add_export(parser: VerbParser) -> None:
+    parser.add("bags BAG", "folders of bags of robots of one kind", nargs="+")
+    add_format = parser.add_choice()
+    for name, (place, text) in OUTPUTS.items():
+        add_format(f"--{name} {place}", f"write {text}", dest=name)
+    parser.add_namespace("the only robot's in each bag")
+    parser.add("--contract CONTRACT", "the robot's contract (default: the one in the bags)")
+    text = "one frame per period of the contract's fps: late ticks are moved, missing ones repeated"
+    parser.add("--resample", text)
+    parser.add(
         "--drop",
+        "leave out the time in which the robot was paused, and episodes that failed: by --outcomes, or "
+        "because they ended without actions",
         nargs="+",
         choices=("paused", "failed"),
         default=(),
-        help="leave out the time in which the robot was paused, and episodes that failed: by --outcomes, or "
-        "because they ended without actions",
     )
-    parser.add_argument(
-        "--outcomes",
-        type=Path,
-        metavar="FILE",
-        help='which episodes of the bag succeeded: a JSON file with {"episode_results": [{"episode_id", '
+    parser.add(
+        "--outcomes FILE",
+        'which episodes of the bag succeeded: a JSON file with {"episode_results": [{"episode_id", '
         '"success"}]}, as the demo\'s summary.json is',
     )
-    parser.add_argument("--no-images", action="store_true", help="leave the cameras out")
-    add_output_arguments(parser, json_shape='{"path", "episodes", "ticks", "left_out", "notes"}')
+    parser.add("--no-images", "leave the cameras out")
+    parser.add_output('{"path", "episodes", "ticks", "left_out", "notes"}')
 
 
-def run_export(arguments: argparse.Namespace) -> int:
-    format_name, out = next(
-        (name, getattr(arguments, name)) for name, *_ in OPTIONS.values() if getattr(arguments, name)
-    )
+def run_export(arguments: Arguments) -> None:
+    format_name, out = next((name, path) for name in OUTPUTS if (path := getattr(arguments, name)))
     if out.exists():
         raise UserError(f"--{format_name}: {out} exists, expected a new path")
     place = next(path for path in out.absolute().parents if path.exists())  # the others are made
@@ -166,11 +132,9 @@ def run_export(arguments: argparse.Namespace) -> int:
         raise UserError(f"--outcomes: found {len(arguments.bags)} bags, expected one: episodes count in each")
     from remote_inference.bags.export.export import export, find_contract  # noqa: PLC0415
     from remote_inference.bags.export.format import Selection  # noqa: PLC0415
-    from remote_inference.base.contract.contract import load_contract  # noqa: PLC0415  the rest needs rosbags
 
     outcomes = _read_outcomes(arguments.outcomes) if arguments.outcomes else None
-    given = load_contract(arguments.contract) if arguments.contract else None
-    contract = find_contract(arguments.bags, given)
+    contract = find_contract(arguments.bags, arguments.load_contract())
     selection = Selection(
         resample=arguments.resample,
         drop_paused="paused" in arguments.drop,
@@ -185,20 +149,17 @@ def run_export(arguments: argparse.Namespace) -> int:
                 selection,
                 namespace=arguments.namespace,
                 outcomes=outcomes,
-                show_progress=partial(show_bag_progress, arguments=arguments),
+                show_progress=arguments.show_bag,
             )
         out.absolute().parent.mkdir(parents=True, exist_ok=True)
         unfinished.rename(out)
     written = target.written
-    if arguments.json:
-        print_json({"path": str(out), **written.as_json()})
-    elif not arguments.quiet:
-        print(f"{out}: {written.episodes} episodes, {written.ticks} ticks")
-        for reason, ticks in written.left_out.items():
-            print(f"left out: {ticks} ticks, {reason}")
-        for note in written.notes:
-            print(f"note: {note}")
-    return 0
+    arguments.print_result(
+        {"path": str(out), **written.as_json()},
+        f"{out}: {written.episodes} episodes, {written.ticks} ticks",
+        *(f"left out: {ticks} ticks, {reason}" for reason, ticks in written.left_out.items()),
+        *(f"note: {note}" for note in written.notes),
+    )
 
 
 def _find_format(name: str) -> Any:

@@ -4,18 +4,18 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from remote_inference.base.errors import UserError
-from remote_inference.tools.cli.common import add_output_arguments, add_timeout, print_error, print_json
+from remote_inference.tools.cli.common import Arguments, VerbParser, print_error, print_json
 
 EXAMPLES = {
     "doctor": ("", "--contract arm.contract.yaml --namespace /robot_1"),
@@ -29,27 +29,26 @@ EXAMPLES = {
 }
 
 
-def add_doctor(parser: argparse.ArgumentParser) -> None:
+def add_doctor(parser: VerbParser) -> None:
     parser.description = (
         "Look for what keeps robots from moving: what was found, what was expected and what to do, one "
         "finding below the other. The exit code is 1 when there is an error and 0 when there is none."
     )
-    parser.add_argument("--contract", type=Path, help="look at the topics of this contract, too")
-    parser.add_argument("--namespace", default="/", help="the robot's namespace (default /)")
-    add_timeout(parser)
+    parser.add("--contract CONTRACT", "look at the topics of this contract, too")
+    parser.add("--namespace", "the robot's namespace (default /)", default="/")
+    parser.add_timeout()
     shape = '{"errors", "warnings", "findings": [{"level", "subject", "found", "expected", "advice"}]}'
-    add_output_arguments(parser, json_shape=shape, quiet="print nothing but warnings and errors")
+    parser.add_output(shape, quiet="print nothing but warnings and errors")
 
 
-def run_doctor(arguments: argparse.Namespace) -> int:
+def run_doctor(arguments: Arguments) -> int:
     if arguments.namespace != "/" and arguments.contract is None:
         raise UserError("--namespace: found without --contract, expected the contract of the robot")
-    from remote_inference.base.contract.contract import load_contract  # noqa: PLC0415
     from remote_inference.tools.deployment.bringup import absolute_namespace  # noqa: PLC0415
     from remote_inference.tools.deployment.doctor.doctor import Level  # noqa: PLC0415
 
     namespace = absolute_namespace(arguments.namespace)
-    contract = load_contract(arguments.contract) if arguments.contract else None
+    contract = arguments.load_contract()
     drawn = sys.stdout.isatty()  # in a pipe a finding is one line, which grep finds whole
     with ExitStack() as open_until:
         findings = []
@@ -77,16 +76,10 @@ def _examine(timeout_s: float, contract: Any, namespace: str, open_until: ExitSt
     yield from examine(timeout_s, contract, namespace, open_until)
 
 
-def add_check(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "files", type=Path, nargs="+", help="contracts, manifests and ROS parameter files of robots"
-    )
-    parser.add_argument(
-        "--run",
-        dest="try_policies",
-        action="store_true",
-        help="try each policy as its server would: warm it up, time it, show a sample chunk",
-    )
+def add_check(parser: VerbParser) -> None:
+    parser.add("files", "contracts, manifests and ROS parameter files of robots", type=Path, nargs="+")
+    text = "try each policy as its server would: warm it up, time it, show a sample chunk"
+    parser.add("--run", text, dest="try_policies", action="store_true")
     shape = (
         '{"exit_code", "files": [{"path", "kind", "problem", "warnings", "trial"}], '
         '"fits": [{"contract", "manifest", "accepted", "rejection", "reason", "warnings", "merging"}], '
@@ -94,10 +87,10 @@ def add_check(parser: argparse.ArgumentParser) -> None:
         '"trial" is null without --run, else {"request_ms", "request_rate_hz", "robots", "serving_mode", '
         '"action_names", "chunk": [[one number per action] per row]}'
     )
-    add_output_arguments(parser, json_shape=shape, quiet="print nothing but problems and refusals")
+    parser.add_output(shape, quiet="print nothing but problems and refusals")
 
 
-def run_check(arguments: argparse.Namespace) -> int:
+def run_check(arguments: Arguments) -> int:
     from remote_inference.tools.deployment.serving.check import check  # noqa: PLC0415  loads policies
 
     with redirect_stdout(sys.stderr):  # a policy may print
@@ -105,11 +98,10 @@ def run_check(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(report.to_json())
         return report.exit_code
-    quiet = arguments.quiet
-    descriptions = [] if quiet else [file.lines for file in report.files]
-    for lines in (*descriptions, *(fit.lines() for fit in report.fits if not (quiet and fit.accepted))):
-        for line in lines:
-            print(line)
+    descriptions = [] if arguments.quiet else [file.lines for file in report.files]
+    fits = (fit.lines() for fit in report.fits if not (arguments.quiet and fit.accepted))
+    for line in chain(*descriptions, *fits):
+        print(line)
     for problem in (file.problem for file in report.files if file.problem):
         print_error("check", problem)
     for pair in report.unjudged:
@@ -117,25 +109,21 @@ def run_check(arguments: argparse.Namespace) -> int:
     return report.exit_code
 
 
-def add_backends(parser: argparse.ArgumentParser) -> None:
+def add_backends(parser: VerbParser) -> None:
     shape = (
         '{"backends": [{"name", "distribution", "version", "missing": [packages], "problem", "failure", '
         '"prints", "state"}]}'
     )
-    add_output_arguments(parser, json_shape=shape, quiet="")
+    parser.add_output(shape, quiet="")
 
 
-def run_backends(arguments: argparse.Namespace) -> int:
-    from remote_inference.tools.deployment.serving.back_ends import (  # noqa: PLC0415  imports pydantic
-        list_back_ends,
-        try_back_ends,
-    )
+def run_backends(arguments: Arguments) -> None:
+    from remote_inference.tools.deployment.serving import back_ends  # noqa: PLC0415  imports pydantic
     from remote_inference.tools.tables import Table, print_table  # noqa: PLC0415
 
-    found = try_back_ends(list_back_ends())
+    found = back_ends.try_back_ends(back_ends.list_back_ends())
     if arguments.json:
         print_json({"backends": [back_end.to_json() for back_end in found]})
-        return 0
-    rows = [(one.name, one.distribution, one.version, one.state) for one in found]
-    print_table(Table("", ("back end", "distribution", "version", "state"), rows))
-    return 0
+    else:
+        rows = [(one.name, one.distribution, one.version, one.state) for one in found]
+        print_table(Table("", ("back end", "distribution", "version", "state"), rows))

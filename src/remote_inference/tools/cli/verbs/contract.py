@@ -8,12 +8,13 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from remote_inference.base.contract.action_kinds import MOTIONS
-from remote_inference.tools.cli.common import ROBOT_HELP, add_output_arguments, add_timeout, print_json
+from remote_inference.tools.cli.common import ROBOT_HELP, VerbParser, print_json
 from remote_inference.tools.contracts import IMPORTERS
 
 if TYPE_CHECKING:
@@ -49,46 +50,58 @@ EXPORTERS = {
 }
 
 
-def add_contract(parser: argparse.ArgumentParser) -> None:
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--out", type=Path, help="the file to write, which must not exist (default: print)")
+def add_contract(parser: VerbParser) -> None:
+    common = VerbParser(add_help=False)
+    common.add("--out OUT", "the file to write, which must not exist (default: print)")
     shape = '{"document", "marks": [a line for each place that is left to fill in], "notes", "left_out"}'
-    add_output_arguments(common, json_shape=shape, quiet="do not list what is left to fill in")
+    common.add_output(shape, quiet="do not list what is left to fill in")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     suggest = verbs.add_parser(
         "suggest", parents=[common], help="begin a contract from a running robot and its URDF"
     )
-    suggest.add_argument("--namespace", default="/", metavar="ROBOT", help=f"{ROBOT_HELP} (default /)")
-    suggest.add_argument(
-        "--urdf", type=Path, help="the robot's URDF (default: the topic robot_description, if there is one)"
+    suggest.add("--namespace ROBOT", f"{ROBOT_HELP} (default /)", default="/")
+    suggest.add(
+        "--urdf",
+        "the robot's URDF (default: the topic robot_description, if there is one)",
+        type=Path,
     )
-    suggest.add_argument(
+    suggest.add(
+        "--joint-limits FILE",
+        "joint_limits of MoveIt or ros2_control, for velocities, accelerations and jerks below the URDF's",
+    )
+    suggest.add(
         "--kind",
+        "what the actions command (default: what the controllers' parameters say)",
         choices=MOTIONS,
         default="",
-        help="what the actions command (default: what the controllers' parameters say)",
     )
-    add_timeout(suggest)
+    suggest.add_timeout()
     suggest.set_defaults(run=_suggest, has_nodes=True)
     for name in IMPORTERS.every_name:
         read = SOURCES.get(name, f"a file of {name}")
         verb = verbs.add_parser(f"from-{name}", parents=[common], help=f"begin a contract from {read}")
-        verb.add_argument("file", type=Path, help=read)
+        verb.add("file", read, type=Path)
         verb.set_defaults(run=_import, importer=name)
     for name, (place, text) in EXPORTERS.items():
         verb = verbs.add_parser(f"to-{name}", parents=[common], help=text)
-        verb.add_argument("file", type=Path, help="a contract")
+        verb.add("file", "a contract", type=Path)
         verb.set_defaults(run=_export, exporter=place)
 
 
 def _suggest(arguments: argparse.Namespace) -> int:
+    from remote_inference.base.documents.document import DocumentError, read_yaml  # noqa: PLC0415
     from remote_inference.tools.cli.contract_probe import probe_robot  # noqa: PLC0415  imports rclpy
     from remote_inference.tools.contracts.running_robot import suggest  # noqa: PLC0415
-    from remote_inference.tools.contracts.urdf import parse_urdf  # noqa: PLC0415
+    from remote_inference.tools.contracts.urdf import find_joint_limits, parse_urdf  # noqa: PLC0415
 
+    path = arguments.joint_limits
+    said = {str(path): find_joint_limits(read_yaml(path))} if path else {}
+    if not all(said.values()):
+        raise DocumentError(f"{path}: joint_limits: missing, expected limits by joint")
     urdf = parse_urdf(arguments.urdf.read_bytes(), str(arguments.urdf)) if arguments.urdf else None
     with probe_robot(arguments.namespace, arguments.timeout, urdf) as view:
-        _write_generated(arguments, suggest(view, arguments.kind))
+        robot = replace(view, joint_limits={**said, **view.joint_limits})
+        _write_generated(arguments, suggest(robot, arguments.kind))
     return 0
 
 

@@ -4,11 +4,8 @@
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 from remote_inference.learn.environments.belt_arm.strategies import STRATEGIES, TRAINED
-from remote_inference.tools.cli.common import add_output_arguments, bounded, print_json
+from remote_inference.tools.cli.common import Arguments, VerbParser, bounded, print_json
 
 EXAMPLES = {
     "demo": (
@@ -31,61 +28,45 @@ POLICIES = {
 """What each folder of config/models holds."""
 
 
-def add_demo(parser: argparse.ArgumentParser) -> None:
+def add_demo(parser: VerbParser) -> None:
+    add = parser.add
     episodes = bounded(int, lambda count: count >= 1, "at least 1")
     milliseconds = bounded(float, lambda value: 0.0 <= value <= 60_000.0, "0 to 60000")
     fraction = bounded(float, lambda value: 0.0 <= value < 1.0, "0 or more and less than 1")
     seed = bounded(int, lambda value: value >= 0, "at least 0")
     minutes = bounded(float, lambda value: 0.0 < value <= 600.0, "more than 0 and at most 600")
-    parser.add_argument("--episodes", type=episodes, default=10, help="cubes to try (default 10)")
-    parser.add_argument(
-        "--latency-ms",
-        type=milliseconds,
-        help="latency injected in the server's network path [ms] (default 0, with --learn 600)",
-    )
-    parser.add_argument(
-        "--jitter-ms",
-        type=milliseconds,
-        default=0.0,
-        help="largest deviation of that latency, either way, drawn for each chunk [ms] (default 0)",
-    )
-    parser.add_argument(
-        "--loss", type=fraction, default=0.0, help="fraction of the chunks that are lost (default 0)"
-    )
-    parser.add_argument(
-        "--strategy",
-        choices=tuple(STRATEGIES),
-        help="; ".join(f"{name}: {strategy.help}" for name, strategy in STRATEGIES.items())
-        + f" (default {TRAINED.name}, with --sweep all)",
-    )
-    parser.add_argument(
-        "--policy",
-        choices=tuple(POLICIES),
-        help="; ".join(f"{name}: {text}" for name, text in POLICIES.items()) + " (default the strategy's)",
-    )
-    parser.add_argument("--seed", type=seed, default=0, help="chooses the episodes (default 0)")
-    parser.add_argument(
+    add("--episodes", "cubes to try (default 10)", type=episodes, default=10)
+    text = "latency injected in the server's network path [ms] (default 0, with --learn 600)"
+    add("--latency-ms", text, type=milliseconds)
+    text = "largest deviation of that latency, either way, drawn for each chunk [ms] (default 0)"
+    add("--jitter-ms", text, type=milliseconds, default=0.0)
+    add("--loss", "fraction of the chunks that are lost (default 0)", type=fraction, default=0.0)
+    strategies = "; ".join(f"{name}: {strategy.help}" for name, strategy in STRATEGIES.items())
+    text = f"{strategies} (default {TRAINED.name}, with --sweep all)"
+    add("--strategy", text, choices=tuple(STRATEGIES))
+    policies = "; ".join(f"{name}: {what}" for name, what in POLICIES.items())
+    add("--policy", f"{policies} (default the strategy's)", choices=tuple(POLICIES))
+    add("--seed", "chooses the episodes (default 0)", type=seed, default=0)
+    add(
         "--sweep",
-        action="store_true",
-        help="run every strategy with its policy at 0 to 1000 ms, or the one that --strategy names; the "
+        "run every strategy with its policy at 0 to 1000 ms, or the one that --strategy names; the "
         "other choices are ignored, jitter and loss too",
     )
-    parser.add_argument(
+    add(
         "--learn",
-        action="store_true",
-        help="begin with belt_arm_beginner, whose weights a trainer changes while the arm goes on; at 600 ms "
+        "begin with belt_arm_beginner, whose weights a trainer changes while the arm goes on; at 600 ms "
         "unless --latency-ms says otherwise; --episodes, --strategy and --policy are ignored",
     )
-    parser.add_argument("--minutes", type=minutes, default=5.0, help="how long --learn goes on (default 5)")
-    parser.add_argument("--out", type=Path, help="folder of the results (default runs/<stamp>)")
+    add("--minutes", "how long --learn goes on (default 5)", type=minutes, default=5.0)
+    add("--out OUT", "folder of the results (default runs/<stamp>)")
     shape = (
         "the content of summary.json, with --sweep of sweep.json, with --learn of learning.json; the rest "
         "goes to stderr"
     )
-    add_output_arguments(parser, json_shape=shape, quiet="show no progress, only the result")
+    parser.add_output(shape, quiet="show no progress, only the result")
 
 
-def run_demo(arguments: argparse.Namespace) -> int:
+def run_demo(arguments: Arguments) -> int:
     from remote_inference.tools.demo import command  # noqa: PLC0415  needs rich and matplotlib
 
     return command.run_demo(arguments, print_json if arguments.json else None)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-import argparse
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from remote_inference.base.errors import UserError
-from remote_inference.tools.cli.common import add_output_arguments, print_json
+from remote_inference.tools.cli.common import Arguments, VerbParser, print_json
 from remote_inference.tools.cli.exit_codes import EXIT_NO, EXIT_OK
 
 if TYPE_CHECKING:
@@ -33,49 +33,27 @@ EXAMPLES = {
 }
 
 
-def add_evaluate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("evaluation", type=Path, metavar="EVALUATION", help="EVALUATION.yaml")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        required=True,
-        metavar="FOLDER",
-        help="where the results are, and go; a run that was broken off goes on from there",
-    )
-    parser.add_argument(
-        "--shard", default="1/1", metavar="N/COUNT", help="play one part of the episodes (default all)"
-    )
-    parser.add_argument(
-        "--merge",
-        type=Path,
-        nargs="+",
-        default=[],
-        metavar="FOLDER",
-        help="add the results of shards, and play nothing",
-    )
-    parser.add_argument(
-        "--save",
-        type=Path,
-        metavar="FOLDER",
-        help="write what was seen and executed in the episodes played now to a new LeRobot data set",
-    )
-    parser.add_argument(
-        "--reveal", action="store_true", help="show the names of the policies of a blind evaluation"
-    )
-    parser.add_argument(
-        "--require",
+def add_evaluate(parser: VerbParser) -> None:
+    add = parser.add
+    add("evaluation EVALUATION", "EVALUATION.yaml")
+    text = "where the results are, and go; a run that was broken off goes on from there"
+    add("--out FOLDER", text, required=True)
+    add("--shard N/COUNT", "play one part of the episodes (default all)", default="1/1")
+    add("--merge FOLDER", "add the results of shards, and play nothing", nargs="+", default=[])
+    text = "write what was seen and executed in the episodes played now to a new LeRobot data set"
+    add("--save FOLDER", text)
+    add("--reveal", "show the names of the policies of a blind evaluation")
+    add(
+        "--require BOUND",
+        "exit with 1 unless every condition keeps a bound such as success>=0.9 or, by the mean, "
+        "total_reward>5; may be given several times",
         action="append",
         default=[],
-        metavar="BOUND",
-        help="exit with 1 unless every condition keeps a bound such as success>=0.9 or, by the mean, "
-        "total_reward>5; may be given several times",
     )
-    add_output_arguments(
-        parser, json_shape='{"summary", "troubles", "unplayed", "warnings", "broken_requirements"}'
-    )
+    parser.add_output('{"summary", "troubles", "unplayed", "warnings", "broken_requirements"}')
 
 
-def run_evaluate(arguments: argparse.Namespace) -> int:
+def run_evaluate(arguments: Arguments) -> int:
     from remote_inference.learn.evaluation.blinding import HIDDEN, open_names, show_key, show_reason  # noqa: PLC0415
     from remote_inference.learn.evaluation.document import load_evaluation  # noqa: PLC0415
     from remote_inference.learn.evaluation.episode_ledger import Tally  # noqa: PLC0415
@@ -116,15 +94,8 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
             {**vars(key.condition), "seed": key.seed, "why": show_reason(why, names)}
             for key, why in ((show_key(one, names), why) for one, why in tally.unplayed.items())
         ]
-        print_json(
-            {
-                "summary": findings.to_json(),
-                "troubles": dict(tally.failures),
-                "unplayed": unplayed,
-                "warnings": tally.warnings,
-                "broken_requirements": broken,
-            }
-        )
+        said = {"summary": findings.to_json(), "troubles": dict(tally.failures), "unplayed": unplayed}
+        print_json({**said, "warnings": tally.warnings, "broken_requirements": broken})
     elif not arguments.quiet:
         _print(findings, tally, broken, arguments.out / REPORT)
     is_whole = shard.count > 1 or findings.played == findings.asked
@@ -132,7 +103,7 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
 
 
 def _play(
-    arguments: argparse.Namespace,
+    arguments: Arguments,
     evaluation: Evaluation,
     folder: ResultsFolder,
     shard: Shard,
@@ -155,26 +126,20 @@ def _play(
 
 @contextmanager
 def _show_progress(
-    arguments: argparse.Namespace, count: int, done: int, names: Mapping[str, str]
+    arguments: Arguments, count: int, done: int, names: Mapping[str, str]
 ) -> Iterator[Callable[[EpisodeKey, EpisodeResult | None, str], None]]:
-    """Show a bar on a terminal; yield what takes each episode's end. Failures are always shown."""
-    from rich.console import Console  # noqa: PLC0415  takes a tenth of a second
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
-
+    """Show a bar; yield what takes each episode's end. Failures are always shown."""
     from remote_inference.learn.evaluation.blinding import show_key, show_reason  # noqa: PLC0415
 
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    is_shown = console.is_terminal and not (arguments.quiet or arguments.json)
-    columns = (TextColumn("episodes"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not is_shown) as bar:
-        shown = bar.add_task("episodes", total=count, completed=min(done, count))
+    with arguments.show_bars() as bars:
+        if bars is not None:
+            shown = bars.add_task("episodes", total=count, completed=min(done, count))
 
         def report(key: EpisodeKey, result: EpisodeResult | None, why: str) -> None:
-            bar.advance(shown)
+            if bars is not None:
+                bars.advance(shown)
             if result is None:
-                bar.console.print(
-                    f"not played: {show_key(key, names)}: {show_reason(why, names)}", markup=False
-                )
+                print(f"not played: {show_key(key, names)}: {show_reason(why, names)}", file=sys.stderr)
 
         yield report
 

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from remote_inference.base.errors import UserError
-from remote_inference.tools.cli.common import ROBOT_HELP, add_output_arguments
+from remote_inference.tools.cli.common import ROBOT_HELP, Arguments, VerbParser
 
 EXAMPLES = {
     "robot": (
@@ -32,29 +31,19 @@ EXAMPLES = {
 LOG_ALONE = "print nothing but errors and the log of the nodes"
 
 
-def add_robot(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--contract", type=Path, required=True, help="YAML that maps topics to features")
-    parser.add_argument("--namespace", required=True, metavar="ROBOT", help=ROBOT_HELP)
-    parser.add_argument(
-        "--servers",
-        nargs="+",
-        default=[],
-        metavar="SERVER",
-        help="names of policy servers, in order of preference; wins over --params-file",
-    )
-    parser.add_argument(
-        "--tags",
-        nargs="+",
-        default=[],
-        metavar="KEY=VALUE",
-        help="for logs and metrics; wins over --params-file",
-    )
-    parser.add_argument("--params-file", type=Path, help="ROS parameter file for the node")
-    parser.add_argument("--record", type=Path, help="folder of a bag to create")
-    add_output_arguments(parser, quiet=LOG_ALONE)
+def add_robot(parser: VerbParser) -> None:
+    add = parser.add
+    add("--contract CONTRACT", "YAML that maps topics to features", required=True)
+    add("--namespace ROBOT", ROBOT_HELP, required=True)
+    text = "names of policy servers, in order of preference; wins over --params-file"
+    add("--servers SERVER", text, nargs="+", default=[])
+    add("--tags KEY=VALUE", "for logs and metrics; wins over --params-file", nargs="+", default=[])
+    add("--params-file", "ROS parameter file for the node", type=Path)
+    add("--record", "folder of a bag to create", type=Path)
+    parser.add_output(quiet=LOG_ALONE)
 
 
-def run_robot(arguments: argparse.Namespace) -> int:
+def run_robot(arguments: Arguments) -> int:
     from remote_inference.tools.deployment import bringup  # noqa: PLC0415
     from remote_inference.tools.deployment.process_group import run_in_foreground  # noqa: PLC0415
 
@@ -69,13 +58,13 @@ def run_robot(arguments: argparse.Namespace) -> int:
     return run_in_foreground(processes, quiet=arguments.quiet)
 
 
-def add_server(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--manifest", type=Path, required=True, help="YAML that says what to serve")
-    parser.add_argument("--name", default="policy_server", help="node name (default policy_server)")
-    add_output_arguments(parser, quiet=LOG_ALONE)
+def add_server(parser: VerbParser) -> None:
+    parser.add("--manifest MANIFEST", "YAML that says what to serve", required=True)
+    parser.add("--name", "node name (default policy_server)", default="policy_server")
+    parser.add_output(quiet=LOG_ALONE)
 
 
-def run_server(arguments: argparse.Namespace) -> int:
+def run_server(arguments: Arguments) -> int:
     from remote_inference.tools.deployment import bringup  # noqa: PLC0415
     from remote_inference.tools.deployment.process_group import run_in_foreground  # noqa: PLC0415
 
@@ -83,40 +72,32 @@ def run_server(arguments: argparse.Namespace) -> int:
     return run_in_foreground([process], quiet=arguments.quiet)
 
 
-def add_serve(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+def add_serve(parser: VerbParser) -> None:
+    add = parser.add
+    add(
         "path",
-        type=Path,
-        help="folder of a LeRobot checkpoint or of a policy of this package, ONNX file, or a manifest, which "
+        "folder of a LeRobot checkpoint or of a policy of this package, ONNX file, or a manifest, which "
         "is served as it is",
-    )
-    parser.add_argument(
-        "--dataset",
         type=Path,
-        help="meta/info.json of a LeRobot checkpoint's training data: names of its numbers, and their rate",
     )
-    parser.add_argument(
+    text = "meta/info.json of a LeRobot checkpoint's training data: names of its numbers, and their rate"
+    add("--dataset", text, type=Path)
+    add(
         "--language-model",
-        type=Path,
-        help="folder of the tokenizer with which a LeRobot checkpoint reads its task, for smolvla of the "
+        "folder of the tokenizer with which a LeRobot checkpoint reads its task, for smolvla of the "
         "whole language model's configuration (default what the checkpoint names)",
+        type=Path,
     )
-    parser.add_argument("--device", default="", help="cpu, cuda or cuda:N (default cuda, else cpu)")
-    parser.add_argument(
-        "--dtype",
-        choices=("float32", "bfloat16", "float16"),
-        default="",
-        help="precision of the weights (default what the checkpoint says, else float32)",
-    )
-    parser.add_argument("--task", default="", help="task of robots that send none")
-    parser.add_argument(
-        "--manifest", type=Path, help="file to write (default beside the policy, NAME.manifest.yaml)"
-    )
-    parser.add_argument("--name", default="policy_server", help="node name (default policy_server)")
-    add_output_arguments(parser, quiet=LOG_ALONE)
+    add("--device", "cpu, cuda or cuda:N (default cuda, else cpu)", default="")
+    text = "precision of the weights (default what the checkpoint says, else float32)"
+    add("--dtype", text, choices=("float32", "bfloat16", "float16"), default="")
+    add("--task", "task of robots that send none", default="")
+    add("--manifest MANIFEST", "file to write (default beside the policy, NAME.manifest.yaml)")
+    add("--name", "node name (default policy_server)", default="policy_server")
+    parser.add_output(quiet=LOG_ALONE)
 
 
-def run_serve(arguments: argparse.Namespace) -> int:
+def run_serve(arguments: Arguments) -> int:
     from remote_inference.robot.config import RobotConfig  # noqa: PLC0415
     from remote_inference.tools.deployment import bringup  # noqa: PLC0415
     from remote_inference.tools.deployment.process_group import run_in_foreground  # noqa: PLC0415

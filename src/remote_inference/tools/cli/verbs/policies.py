@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
@@ -13,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from remote_inference.base.errors import UserError
 from remote_inference.tools.cli.common import (
-    add_output_arguments,
-    add_timeout,
+    Arguments,
+    VerbParser,
     open_client,
     print_error,
     print_json,
-    print_response,
     set_zenoh_environment,
 )
-from remote_inference.tools.cli.exit_codes import EXIT_NO
+from remote_inference.tools.cli.exit_codes import EXIT_NO, EXIT_OK
 
 if TYPE_CHECKING:
     from remote_inference.learn.weights.frames import Link
@@ -41,15 +39,15 @@ EXAMPLES = {
 }
 
 
-def add_export_onnx(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("policy", type=Path, help="folder of a chunk policy, or its weights file")
-    parser.add_argument("--out", type=Path, required=True, help="folder that gets a model.onnx")
-    parser.add_argument("--force", action="store_true", help="replace the model.onnx if it exists")
+def add_export_onnx(parser: VerbParser) -> None:
+    parser.add("policy", "folder of a chunk policy, or its weights file", type=Path)
+    parser.add("--out OUT", "folder that gets a model.onnx", required=True)
+    parser.add("--force", "replace the model.onnx if it exists")
     shape = '{"path", "name", "revision", "fingerprint", "bytes", "largest_difference", "left_out"}'
-    add_output_arguments(parser, json_shape=shape)
+    parser.add_output(shape)
 
 
-def run_export_onnx(arguments: argparse.Namespace) -> int:
+def run_export_onnx(arguments: Arguments) -> None:
     target = arguments.out / "model.onnx"
     if target.exists() and not arguments.force:
         raise UserError(f"--out: {target} exists, expected a folder without, or --force to replace it")
@@ -59,49 +57,42 @@ def run_export_onnx(arguments: argparse.Namespace) -> int:
         export = export_policy(arguments.policy, arguments.out)
     spec, size = export.spec, export.path.stat().st_size
     left_out = "" if export.left_out.value == "none" else export.left_out.value
-    if arguments.json:
-        found = {field: getattr(spec, field) for field in ("name", "revision", "fingerprint")}
-        found |= {"bytes": size, "largest_difference": export.largest_difference, "left_out": left_out}
-        print_json({"path": str(export.path), **found})
-    elif not arguments.quiet:
-        print(f"{export.path}: {spec.name}, revision {spec.revision}, {size / 1e6:.1f} MB")
-        print(f"its normalised actions differ by at most {export.largest_difference:.1e} from torch's")
-        if left_out:
-            print(f"left out: {left_out}; the exported policy continues no prefixes")
-    return 0
+    found = {field: getattr(spec, field) for field in ("name", "revision", "fingerprint")}
+    found |= {"bytes": size, "largest_difference": export.largest_difference, "left_out": left_out}
+    arguments.print_result(
+        {"path": str(export.path), **found},
+        f"{export.path}: {spec.name}, revision {spec.revision}, {size / 1e6:.1f} MB",
+        f"its normalised actions differ by at most {export.largest_difference:.1e} from torch's",
+        *([f"left out: {left_out}; the exported policy continues no prefixes"] if left_out else []),
+    )
 
 
-def add_weights(parser: argparse.ArgumentParser) -> None:
+def add_weights(parser: VerbParser) -> None:
     actions = parser.add_subparsers(required=True, metavar="ACTION", dest="action")
     status = actions.add_parser("status", help="show which version of its weights a server serves")
-    only_one = "the server's name; may be left out where there is only one"
-    status.add_argument("server", nargs="?", metavar="SERVER", help=only_one)
-    add_timeout(status, "the server")
-    add_output_arguments(status, json_shape='{"server", "policy_fingerprint", "weights_version"}')
+    status.add("server SERVER", "the server's name; may be left out where there is only one", nargs="?")
+    status.add_timeout("the server")
+    status.add_output('{"server", "policy_fingerprint", "weights_version"}')
     status.set_defaults(run=_status)
     push = actions.add_parser("push", help="bring a server to the weights of a file")
-    push.add_argument("file", type=Path, metavar="FILE", help="safetensors file with the server's tensors")
-    way = push.add_mutually_exclusive_group(required=True)
-    way.add_argument(
-        "--socket", type=Path, help="of a server on this machine: weights.socket of its manifest"
+    push.add("file FILE", "safetensors file with the server's tensors")
+    add_way = push.add_choice()
+    add_way("--socket", "of a server on this machine: weights.socket of its manifest", type=Path)
+    add_way("--server SERVER", "name of a server whose manifest has weights.ros, over ROS")
+    push.add(
+        "--namespace", "of the node that sends, over ROS; with fleet keys the trainer's name", default="/"
     )
-    way.add_argument("--server", help="name of a server whose manifest has weights.ros, over ROS")
-    push.add_argument(
-        "--namespace",
-        default="/",
-        help="of the node that sends, over ROS; with fleet keys the trainer's name",
-    )
-    add_timeout(push, "the server")
-    add_output_arguments(push, json_shape='{"version", "size_bytes", "apply_s"}')
+    push.add_timeout("the server")
+    push.add_output('{"version", "size_bytes", "apply_s"}')
     push.set_defaults(run=_push)
     rollback = actions.add_parser("rollback", help="serve the version before the last update again")
-    rollback.add_argument("server", metavar="SERVER", help="the server's name")
-    add_timeout(rollback, "the server")
-    add_output_arguments(rollback, json_shape='{"server", "success", "message"}')
+    rollback.add("server SERVER", "the server's name")
+    rollback.add_timeout("the server")
+    rollback.add_output('{"server", "success", "message"}')
     rollback.set_defaults(run=_rollback)
 
 
-def _status(arguments: argparse.Namespace) -> int:
+def _status(arguments: Arguments) -> None:
     from remote_inference.base.wire.qos import LATCHED_QOS  # noqa: PLC0415
     from remote_inference.msg import ServerStatus  # noqa: PLC0415
 
@@ -114,7 +105,6 @@ def _status(arguments: argparse.Namespace) -> int:
             print_json({"server": server, **shown})
         else:
             print(f"{server}: {_describe(status)}", flush=True)
-    return 0
 
 
 def _describe(status: Any) -> str:
@@ -126,7 +116,7 @@ def _describe(status: Any) -> str:
     return f"{policy}, version {status.weights_version}" if status.weights_version else f"{policy}, as loaded"
 
 
-def _push(arguments: argparse.Namespace) -> int:
+def _push(arguments: Arguments) -> int:
     from remote_inference.learn.weights import SenderConfig, WeightSender  # noqa: PLC0415
 
     tensors, connect = _read(arguments.file), _find_way(arguments)
@@ -138,7 +128,7 @@ def _push(arguments: argparse.Namespace) -> int:
         sender.close()
 
 
-def _tell_outcome(arguments: argparse.Namespace, status: ReceiverStatus) -> int:
+def _tell_outcome(arguments: Arguments, status: ReceiverStatus) -> int:
     from remote_inference.learn.weights import Reason  # noqa: PLC0415
 
     where = arguments.socket or arguments.server
@@ -147,16 +137,13 @@ def _tell_outcome(arguments: argparse.Namespace, status: ReceiverStatus) -> int:
     if not status.is_current:
         print_error("weights", f"{where} refused: {status.text}")
         return EXIT_NO
-    if arguments.json:
-        print_json({"version": status.version, "size_bytes": status.size, "apply_s": status.apply_s})
-    elif not arguments.quiet:
-        sent = f"{status.size / 1e6:.1f} MB were sent"
-        print(f"{arguments.file}: served as version {status.version}, {sent}", flush=True)
-    return 0
+    said = {"version": status.version, "size_bytes": status.size, "apply_s": status.apply_s}
+    line = f"{arguments.file}: served as version {status.version}, {status.size / 1e6:.1f} MB were sent"
+    arguments.print_result(said, line)
+    return EXIT_OK
 
 
-def _find_way(arguments: argparse.Namespace) -> Callable[[], Link]:
-    """Return what makes a link to the server."""
+def _find_way(arguments: Arguments) -> Callable[[], Link]:
     if arguments.socket:
         from remote_inference.learn.weights import shared_memory  # noqa: PLC0415
 
@@ -182,10 +169,10 @@ def _read(path: Path) -> Mapping[str, Any]:
         raise UserError(f"{path}: {explain_damage(content, Content.SAFETENSORS, error)}") from error
 
 
-def _rollback(arguments: argparse.Namespace) -> int:
+def _rollback(arguments: Arguments) -> int:
     from std_srvs.srv import Trigger  # noqa: PLC0415
 
     with open_client("weights_verb") as ros:
         server = ros.find_server(arguments.server, arguments.timeout)
         response = ros.call(Trigger, f"{server}/rollback_weights", Trigger.Request(), arguments.timeout)
-        return print_response(arguments, "server", server, response)
+        return arguments.print_response("server", server, response)

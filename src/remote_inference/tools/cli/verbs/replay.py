@@ -4,23 +4,16 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from contextlib import redirect_stdout
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from remote_inference.base.errors import UserError
-from remote_inference.tools.cli.common import (
-    add_namespace,
-    add_output_arguments,
-    open_client,
-    positive,
-    print_json,
-    show_bag_progress,
-)
+from remote_inference.tools.cli.common import Arguments, VerbParser, open_client, positive, print_json
 from remote_inference.tools.cli.exit_codes import EXIT_NO, EXIT_OK
 
 if TYPE_CHECKING:
@@ -36,25 +29,18 @@ EXAMPLES = {
         "--server /policy_server run_1",
         "--arm run_1 --params-file arm.params.yaml",
         "--capture captures/*.capture --manifest arm.manifest.yaml",
-    ),
+    )
 }
 BAG = "BAG"
-OF_BAGS = {BAG: "bag", "--namespace": "namespace"}
-OF_ANSWERS = {
-    **OF_BAGS,
-    "--contract": "contract",
-    "--out": "out",
-    "--force": "force",
-    "--max-error": "max_error",
-    "--against": "against",
-}
-# The other arguments that each kind takes, with their attributes, which are false where they are not given.
+OF_BAGS = (BAG, "--namespace")
+OF_ANSWERS = (*OF_BAGS, "--contract", "--out", "--force", "--max-error", "--against")
+# The other arguments that each kind takes, which are false where they are not given.
 TAKES = {
-    "--decisions": {**OF_BAGS, "--set": "changes"},
+    "--decisions": (*OF_BAGS, "--set"),
     "--policy": OF_ANSWERS,
-    "--server": {**OF_ANSWERS, "--timeout": "timeout"},
-    "--arm": {**OF_BAGS, "--contract": "contract", "--params-file": "params_file"},
-    "--capture": {"--manifest": "manifest"},
+    "--server": (*OF_ANSWERS, "--timeout"),
+    "--arm": (*OF_BAGS, "--contract", "--params-file"),
+    "--capture": ("--manifest",),
 }
 JSON_SHAPES = {
     "--decisions": '{"exit_code", "bag", "namespace", "runs", "entries", "versions", "compared", '
@@ -75,102 +61,59 @@ SERVER_TIMEOUT_S = 30.0
 WATCH_S = 3.0  # of the graph, for other nodes that command the robot
 
 
-def add_replay(parser: argparse.ArgumentParser) -> None:
-    kinds = parser.add_mutually_exclusive_group(required=True)
-    kinds.add_argument(
-        "--decisions", action="store_true", help="let the robot's engine decide again, and compare"
-    )
-    kinds.add_argument(
-        "--policy",
-        action="append",
-        type=Path,
-        metavar="MANIFEST",
-        help="ask a manifest's policy what the robot asked, and compare; once for each policy",
-    )
-    kinds.add_argument(
-        "--server",
-        action="append",
-        metavar="NAME",
-        help="ask a running server, through a session, what the robot asked, and compare; once for each",
-    )
-    kinds.add_argument(
-        "--arm",
-        action="store_true",
-        help="drive the robot with the recorded commands through its node: guarded, paused until `resume`",
-    )
-    kinds.add_argument(
-        "--capture",
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="serve the requests in files of a manifest's capture_dir again, and compare the chunks",
-    )
-    parser.add_argument(
-        "bag", type=Path, nargs="?", metavar=BAG, help="folder of the bag; none with --capture"
-    )
-    add_namespace(parser, "the only robot's in the bag")
-    parser.add_argument(
-        "--set",
-        dest="changes",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="with --decisions: another value for a robot's parameter; shows what it would have changed",
-    )
-    parser.add_argument("--contract", type=Path, help="the robot's contract (default: the one in the bag)")
+def add_replay(parser: VerbParser) -> None:
+    add = parser.add
+    add_kind = parser.add_choice()
+    add_kind("--decisions", "let the robot's engine decide again, and compare")
+    text = "ask a manifest's policy what the robot asked, and compare; once for each policy"
+    add_kind("--policy MANIFEST", text, action="append")
+    text = "ask a running server, through a session, what the robot asked, and compare; once for each"
+    add_kind("--server NAME", text, action="append")
+    text = "drive the robot with the recorded commands through its node: guarded, paused until `resume`"
+    add_kind("--arm", text)
+    text = "serve the requests in files of a manifest's capture_dir again, and compare the chunks"
+    add_kind("--capture FILE", text, nargs="+")
+    add("bag", "folder of the bag; none with --capture", type=Path, nargs="?", metavar=BAG)
+    parser.add_namespace("the only robot's in the bag")
+    text = "with --decisions: another value for a robot's parameter; shows what it would have changed"
+    add("--set NAME=VALUE", text, action="append", default=[])
+    add("--contract CONTRACT", "the robot's contract (default: the one in the bag)")
     compared = "with --policy or --server: "
-    parser.add_argument("--out", type=Path, help=f"{compared}picture to draw")
-    parser.add_argument("--force", action="store_true", help="replace the picture if it exists")
-    parser.add_argument(
-        "--max-error",
-        action="append",
-        metavar="JOINT=VALUE",
-        help=f"{compared}exit with 1 when a joint's mean absolute error is larger; all: any joint's",
-    )
-    parser.add_argument(
-        "--against",
-        choices=("executed", "recorded"),
-        help="what --max-error is for: the executed actions (default) or the recorded chunks",
-    )
-    parser.add_argument(
-        "--timeout",
-        type=positive,
-        metavar="S",
-        help=f"with --server: longest wait for each answer (default {SERVER_TIMEOUT_S:g} s)",
-    )
-    parser.add_argument(
-        "--params-file", type=Path, help="with --arm: ROS parameter file for the robot's node"
-    )
-    parser.add_argument(
-        "--manifest", type=Path, help="with --capture: YAML that says which policy answers; always given"
-    )
+    add("--out OUT", f"{compared}picture to draw")
+    add("--force", "replace the picture if it exists")
+    text = f"{compared}exit with 1 when a joint's mean absolute error is larger; all: any joint's"
+    add("--max-error JOINT=VALUE", text, action="append")
+    text = "what --max-error is for: the executed actions (default) or the recorded chunks"
+    add("--against", text, choices=("executed", "recorded"))
+    text = f"with --server: longest wait for each answer (default {SERVER_TIMEOUT_S:g} s)"
+    add("--timeout S", text, type=positive)
+    add("--params-file", "with --arm: ROS parameter file for the robot's node", type=Path)
+    add("--manifest MANIFEST", "with --capture: YAML that says which policy answers; always given")
     shapes = "; ".join(f"{kind}: {shape}" for kind, shape in JSON_SHAPES.items())
-    add_output_arguments(parser, json_shape=shapes, quiet="print nothing but differences and problems")
+    parser.add_output(shapes, quiet="print nothing but differences and problems")
 
 
-def run_replay(arguments: argparse.Namespace) -> int:
-    chosen = next(kind for kind in TAKES if getattr(arguments, kind.removeprefix("--")))
-    _refuse_other_arguments(chosen, arguments)
+def run_replay(arguments: Arguments) -> int:
+    chosen = next(kind for kind in TAKES if _is_given(kind, arguments))
+    for name in dict.fromkeys(chain(*TAKES.values())):
+        if name not in TAKES[chosen] and _is_given(name, arguments):  # it would have no effect
+            takers = " or ".join(kind for kind, names in TAKES.items() if name in names)
+            raise UserError(f"{name}: found with {chosen}, expected with {takers}")
     if BAG in TAKES[chosen] and arguments.bag is None:
         raise UserError(f"{BAG}: missing, expected the folder of a bag with {chosen}")
     return _RUNS[chosen](arguments)
 
 
-def _refuse_other_arguments(chosen: str, arguments: argparse.Namespace) -> None:
-    """Raise UserError for an argument of another kind, which would have no effect."""
-    for taken in TAKES.values():
-        for name, place in taken.items():
-            if name not in TAKES[chosen] and getattr(arguments, place):
-                takers = " or ".join(kind for kind, names in TAKES.items() if name in names)
-                raise UserError(f"{name}: found with {chosen}, expected with {takers}")
+def _is_given(name: str, arguments: Arguments) -> bool:
+    return bool(getattr(arguments, name.lower().removeprefix("--").replace("-", "_")))
 
 
-def _decide_again(arguments: argparse.Namespace) -> int:
+def _decide_again(arguments: Arguments) -> int:
     """Return 0 when everything is equal, 1 when something differs, 2 when it cannot be judged."""
     from remote_inference.bags.decisions.replay import parse_change, replay_decisions  # noqa: PLC0415
 
-    changes = dict(map(parse_change, arguments.changes))
-    with show_bag_progress("replaying", arguments.bag, arguments) as show:
+    changes = dict(map(parse_change, arguments.set))
+    with arguments.show_bag("replaying", arguments.bag) as show:
         report = replay_decisions(arguments.bag, arguments.namespace, changes, show)
     if arguments.json:
         print_json(report.to_json())
@@ -219,12 +162,12 @@ def _print_change(report: Report, change: Change) -> None:
         )
 
 
-def _compare_answers(arguments: argparse.Namespace) -> int:
+def _compare_answers(arguments: Arguments) -> int:
     """Return 0 within the bounds, 1 when one is exceeded, 2 when it cannot be judged."""
     if arguments.server:
         from remote_inference.tools.deployment.middleware import require_middleware  # noqa: PLC0415
 
-        require_middleware()
+        require_middleware()  # before rclpy is imported
     from remote_inference.tools.cli import open_loop  # noqa: PLC0415
 
     if arguments.server:
@@ -232,20 +175,18 @@ def _compare_answers(arguments: argparse.Namespace) -> int:
     return open_loop.compare_policies(arguments)
 
 
-def _drive_arm(arguments: argparse.Namespace) -> int:
+def _drive_arm(arguments: Arguments) -> int:
     """Return 0 after Ctrl-C, 2 when the robot cannot be driven, else the code of the process that ended."""
     from remote_inference.bags.timeline.robot_bag import open_robot  # noqa: PLC0415
     from remote_inference.bags.timeline.timeline_reader import read_commands  # noqa: PLC0415
-    from remote_inference.base.contract.contract import load_contract  # noqa: PLC0415
     from remote_inference.tools.deployment import arm_replay  # noqa: PLC0415
     from remote_inference.tools.deployment.middleware import require_middleware  # noqa: PLC0415
     from remote_inference.tools.deployment.process_group import run_in_foreground  # noqa: PLC0415
 
     require_middleware()
-    given = load_contract(arguments.contract) if arguments.contract else None
-    with open_robot(arguments.bag, arguments.namespace, given) as robot:
+    with open_robot(arguments.bag, arguments.namespace, arguments.load_contract()) as robot:
         namespace, contract = robot.namespace, robot.require_contract()
-        with show_bag_progress("reading", arguments.bag, arguments) as report:
+        with arguments.show_bag("reading", arguments.bag) as report:
             recorded = read_commands(robot, report)
     duration_s = len(recorded.rows) * contract.period_s
     with TemporaryDirectory(prefix="replay_") as home:
@@ -259,25 +200,17 @@ def _drive_arm(arguments: argparse.Namespace) -> int:
             raise arm_replay.ArmReplayError(
                 f"found {'; '.join(others)}; expected that nobody else commands the robot: end it first"
             )
-        if arguments.json:
-            print_json(
-                {
-                    "bag": str(arguments.bag),
-                    "namespace": namespace,
-                    "rows": len(recorded.rows),
-                    "duration_s": duration_s,
-                    "held": recorded.held,
-                    "left_out": recorded.left_out,
-                }
-            )
-        elif not arguments.quiet:
-            print(f"{arguments.bag}: {len(recorded.rows)} commands, {duration_s:.1f} s, {recorded.held} held")
-            print(f"to begin: remote-inference resume {namespace or '/'}; Ctrl-C ends it", flush=True)
-        sys.stdout.flush()
+        said = {"bag": str(arguments.bag), "namespace": namespace, "rows": len(recorded.rows)}
+        said |= {"duration_s": duration_s, "held": recorded.held, "left_out": recorded.left_out}
+        arguments.print_result(
+            said,
+            f"{arguments.bag}: {len(recorded.rows)} commands, {duration_s:.1f} s, {recorded.held} held",
+            f"to begin: remote-inference resume {namespace or '/'}; Ctrl-C ends it",
+        )
         return run_in_foreground(processes, quiet=arguments.quiet)
 
 
-def _serve_captures(arguments: argparse.Namespace) -> int:
+def _serve_captures(arguments: Arguments) -> int:
     """Return 0 when every capture agrees, 1 when a chunk differs or could not be computed."""
     if not arguments.manifest:
         raise UserError("--manifest: missing, expected it with --capture: the policy that answers")

@@ -4,20 +4,18 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from typing import Any
 
 from remote_inference.base.stop_signals import interrupting
 from remote_inference.tools.cli.common import (
     ROBOT_HELP,
-    add_output_arguments,
-    add_timeout,
+    Arguments,
+    VerbParser,
     open_client,
     positive,
     print_error,
     print_json,
-    print_response,
 )
 from remote_inference.tools.cli.exit_codes import EXIT_NO, EXIT_OK
 
@@ -35,18 +33,17 @@ EXAMPLES = {
 PERIOD_S, ROBOT_PERIOD_S = 1.0, 0.2  # of `top`, of all robots and of one
 
 
-def add_status(parser: argparse.ArgumentParser) -> None:
-    only_one = f"{ROBOT_HELP}; may be left out where there is only one"
-    parser.add_argument("robot", nargs="?", metavar="ROBOT", help=only_one)
-    add_timeout(parser)
+def add_status(parser: VerbParser) -> None:
+    parser.add("robot ROBOT", f"{ROBOT_HELP}; may be left out where there is only one", nargs="?")
+    parser.add_timeout()
     shape = (
         '{"robot", "guard": {rule: count}, "shadow_error": {joint: {"mean", "max"}}} and the fields '
         "of ClientState"
     )
-    add_output_arguments(parser, json_shape=shape, quiet="")
+    parser.add_output(shape, quiet="")
 
 
-def run_status(arguments: argparse.Namespace) -> int:
+def run_status(arguments: Arguments) -> None:
     from remote_inference.base.wire.qos import LATCHED_QOS, STATE_TOPIC  # noqa: PLC0415
     from remote_inference.msg import ClientState  # noqa: PLC0415
     from remote_inference.tools.fleet_view import describe_robot, robot_as_json  # noqa: PLC0415
@@ -60,41 +57,35 @@ def run_status(arguments: argparse.Namespace) -> int:
             print_json(robot_as_json(robot, state))
         else:
             print_table(describe_robot(robot, state))
-    return 0
 
 
-def add_list(parser: argparse.ArgumentParser) -> None:
-    add_timeout(parser, "robots and servers")
+def add_list(parser: VerbParser) -> None:
+    parser.add_timeout("robots and servers")
     shape = (
         '{"looked_s", "robots": [as status --json], "servers": [{"server"} and the fields of ServerStatus]}'
     )
-    add_output_arguments(parser, json_shape=shape, quiet="")
+    parser.add_output(shape, quiet="")
     parser.set_defaults(run=run_top, once=True, robot=None, period=None)
 
 
-def add_top(parser: argparse.ArgumentParser) -> None:
-    add_timeout(parser, "robots and servers")
-    parser.add_argument(
-        "--robot",
-        metavar="ROBOT",
-        help="show one robot's last 5 s as sparklines: the age of the executed action, the queue, what the "
+def add_top(parser: VerbParser) -> None:
+    parser.add_timeout("robots and servers")
+    parser.add(
+        "--robot ROBOT",
+        "show one robot's last 5 s as sparklines: the age of the executed action, the queue, what the "
         "newest chunk waited for, and who commanded",
     )
-    parser.add_argument(
-        "--period",
-        type=positive,
-        metavar="S",
-        help=f"time between refreshes (default {PERIOD_S:g} s, with --robot {ROBOT_PERIOD_S:g} s)",
-    )
-    parser.add_argument("--once", action="store_true", help="print one table and end, as in a pipe")
+    text = f"time between refreshes (default {PERIOD_S:g} s, with --robot {ROBOT_PERIOD_S:g} s)"
+    parser.add("--period S", text, type=positive)
+    parser.add("--once", "print one table and end, as in a pipe")
     shape = (
         'at each refresh, one line as list --json; with --robot as status --json, and "last": {"cell_s", and '
         "by row a value or null for each cell of 5 s, the newest last}"
     )
-    add_output_arguments(parser, json_shape=shape, quiet="")
+    parser.add_output(shape, quiet="")
 
 
-def run_top(arguments: argparse.Namespace) -> int:
+def run_top(arguments: Arguments) -> None:
     from remote_inference.tools.fleet_view import FleetWatch  # noqa: PLC0415  imports rclpy
     from remote_inference.tools.robot_view import RobotWatch  # noqa: PLC0415
     from remote_inference.tools.tables import draw_forever  # noqa: PLC0415
@@ -116,45 +107,41 @@ def run_top(arguments: argparse.Namespace) -> int:
             while not arguments.once:
                 watch.refresh(period_s)
                 print_json(watch.as_json())
-    return 0
 
 
-def add_robot(parser: argparse.ArgumentParser) -> None:
+def add_robot(parser: VerbParser) -> None:
     """Declare ROBOT, which is named: while another may be undiscovered, "the only robot" is a guess."""
-    text = f"{ROBOT_HELP}; always named, as another robot may not be seen yet"
-    parser.add_argument("robot", metavar="ROBOT", help=text)
-    add_timeout(parser)
+    parser.add("robot ROBOT", f"{ROBOT_HELP}; always named, as another robot may not be seen yet")
+    parser.add_timeout()
 
 
-def add_trigger(parser: argparse.ArgumentParser, *, fields: str = "") -> None:
+def add_trigger(parser: VerbParser, *, fields: str = "") -> None:
     """Declare the arguments of a verb that calls one service of a robot."""
     add_robot(parser)
-    add_output_arguments(parser, json_shape='{"robot", "success", "message"' + fields + "}")
+    parser.add_output('{"robot", "success", "message"' + fields + "}")
 
 
-def run_trigger(arguments: argparse.Namespace) -> int:
+def run_trigger(arguments: Arguments) -> int:
     """Call the service of the verb's name; return the exit code."""
     from std_srvs.srv import Trigger  # noqa: PLC0415
 
     return _call(arguments, Trigger, arguments.verb.replace("-", "_"), Trigger.Request())
 
 
-def _call(arguments: argparse.Namespace, kind: Any, service: str, request: Any, *fields: str) -> int:
+def _call(arguments: Arguments, kind: Any, service: str, request: Any, *fields: str) -> int:
     """Call one service of a robot and print its answer, in JSON with `fields`; return the exit code."""
     with open_client(f"{service}_verb") as ros:
         robot = ros.find_robot(arguments.robot, arguments.timeout)
         response = ros.call(kind, f"{robot}/remote_inference/{service}", request, arguments.timeout)
-        return print_response(arguments, "robot", robot, response, *fields)
+        return arguments.print_response("robot", robot, response, *fields)
 
 
-def add_reset(parser: argparse.ArgumentParser) -> None:
+def add_reset(parser: VerbParser) -> None:
     add_trigger(parser, fields=', with --task "episode_id"')
-    parser.add_argument(
-        "--task", metavar="TEXT", help="instruction of the new episode (default: the current one)"
-    )
+    parser.add("--task TEXT", "instruction of the new episode (default: the current one)")
 
 
-def run_reset(arguments: argparse.Namespace) -> int:
+def run_reset(arguments: Arguments) -> int:
     if arguments.task is None:
         return run_trigger(arguments)
     from remote_inference.srv import StartEpisode  # noqa: PLC0415
@@ -163,25 +150,17 @@ def run_reset(arguments: argparse.Namespace) -> int:
     return _call(arguments, StartEpisode, "start_episode", request, "episode_id")
 
 
-def add_run_task(parser: argparse.ArgumentParser) -> None:
+def add_run_task(parser: VerbParser) -> None:
     add_robot(parser)
-    parser.add_argument(
-        "task", nargs="?", default="", metavar="TASK", help="instruction (default: the current one)"
-    )
-    parser.add_argument(
-        "--limit", type=float, default=0.0, metavar="S", help="longest time of the run (default: no limit)"
-    )
-    parser.add_argument(
-        "--success-topic",
-        default="",
-        metavar="TOPIC",
-        help="std_msgs/Bool, relative to the robot's namespace, whose true ends the run (default: none)",
-    )
+    parser.add("task TASK", "instruction (default: the current one)", nargs="?", default="")
+    parser.add("--limit S", "longest time of the run (default: no limit)", type=float, default=0.0)
+    text = "std_msgs/Bool, relative to the robot's namespace, whose true ends the run (default: none)"
+    parser.add("--success-topic TOPIC", text, default="")
     shape = '{"robot", "termination", "message", "elapsed_s"}'
-    add_output_arguments(parser, json_shape=shape, quiet="do not show how far the run is")
+    parser.add_output(shape, quiet="do not show how far the run is")
 
 
-def run_run_task(arguments: argparse.Namespace) -> int:
+def run_run_task(arguments: Arguments) -> int:
     from remote_inference.action import RunPolicy  # noqa: PLC0415
     from remote_inference.robot.task_run import Termination  # noqa: PLC0415
     from remote_inference.tools.cli.task_client import TaskClient  # noqa: PLC0415

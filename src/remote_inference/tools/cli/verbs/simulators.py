@@ -4,13 +4,12 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from remote_inference.base.errors import UserError
 from remote_inference.base.stop_signals import common_signals
 from remote_inference.tools.cli.common import (
-    add_output_arguments,
+    Arguments,
+    VerbParser,
     bounded,
     open_client,
     print_json,
@@ -27,6 +27,8 @@ from remote_inference.tools.cli.common import (
 from remote_inference.tools.cli.exit_codes import EXIT_NO, EXIT_OK
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from remote_inference.base.policy import Policy
     from remote_inference.learn.rollouts import Transport
     from remote_inference.learn.rollouts.group import Group
@@ -54,16 +56,10 @@ SHIPPED = "belt_arm_flow"  # draws its chunks, so that rollouts differ
 TIMEOUT_S = 30.0  # of a policy's answers to `hud-agent`
 
 
-def add_option_argument(parser: argparse.ArgumentParser) -> None:
+def add_option_argument(parser: VerbParser) -> None:
     """Declare `--option`, whose texts `read_options` reads."""
-    parser.add_argument(
-        "--option",
-        dest="options",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="option of the environment, its value as JSON or text; may be given several times",
-    )
+    text = "option of the environment, its value as JSON or text; may be given several times"
+    parser.add("--option KEY=VALUE", text, dest="options", action="append", default=[])
 
 
 def read_options(texts: list[str]) -> dict[str, object]:
@@ -80,48 +76,29 @@ def read_options(texts: list[str]) -> dict[str, object]:
     return options
 
 
-def add_rollouts(parser: argparse.ArgumentParser) -> None:
-    where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--environment", help=NAMES)
-    where.add_argument(
-        "--pool", metavar="NODE", help="lease the simulators of this environment_pool, on whatever machine"
-    )
+def add_rollouts(parser: VerbParser) -> None:
+    add = parser.add
+    add_place = parser.add_choice()
+    add_place("--environment ENVIRONMENT", NAMES)
+    add_place("--pool NODE", "lease the simulators of this environment_pool, on whatever machine")
     add_option_argument(parser)
     count = bounded(int, lambda value: value >= 1, "1 or more")
     scale = bounded(float, lambda value: value >= 0.0, "0 or more")
-    parser.add_argument("--group", type=count, default=8, help="rollouts, each in a process (default 8)")
-    parser.add_argument(
-        "--seed", type=int, default=0, help="of the environments and of the noise (default 0)"
-    )
-    parser.add_argument("--task", default="", help="instruction (default the environment's first)")
-    parser.add_argument(
-        "--policy",
-        type=Path,
-        metavar="MANIFEST",
-        help=f"manifest of the policy, which runs in this process (default the shipped {SHIPPED})",
-    )
-    parser.add_argument(
-        "--temperature", type=scale, default=1.0, help="scale of the noise that the policy draws (default 1)"
-    )
-    parser.add_argument(
-        "--execution-horizon", type=count, metavar="ROWS", help="rows executed of each chunk (default all)"
-    )
-    parser.add_argument("--max-steps", type=count, help="of each rollout (default the environment's limit)")
-    parser.add_argument(
-        "--film-strip",
-        type=Path,
-        metavar="FILE",
-        default=Path("rollouts.png"),
-        help="picture of the rollouts (default rollouts.png)",
-    )
-    parser.add_argument("--parquet", type=Path, metavar="FILE", help="write a table, a row per control tick")
-    parser.add_argument(
-        "--lerobot-v3", type=Path, metavar="FOLDER", help="write a data set, an episode per rollout"
-    )
-    add_output_arguments(parser, json_shape='{"group", "isolation", "wall_s", "film_strip"}')
+    add("--group", "rollouts, each in a process (default 8)", type=count, default=8)
+    add("--seed", "of the environments and of the noise (default 0)", type=int, default=0)
+    add("--task", "instruction (default the environment's first)", default="")
+    text = f"manifest of the policy, which runs in this process (default the shipped {SHIPPED})"
+    add("--policy MANIFEST", text)
+    add("--temperature", "scale of the noise that the policy draws (default 1)", type=scale, default=1.0)
+    add("--execution-horizon ROWS", "rows executed of each chunk (default all)", type=count)
+    add("--max-steps", "of each rollout (default the environment's limit)", type=count)
+    add("--film-strip FILE", "picture of the rollouts (default rollouts.png)", default=Path("rollouts.png"))
+    add("--parquet FILE", "write a table, a row per control tick")
+    add("--lerobot-v3 FOLDER", "write a data set, an episode per rollout")
+    parser.add_output('{"group", "isolation", "wall_s", "film_strip"}')
 
 
-def run_rollouts(arguments: argparse.Namespace) -> int:
+def run_rollouts(arguments: Arguments) -> int:
     if arguments.pool and arguments.options:
         raise UserError("--option: found beside --pool, whose node has the options of its environment")
     from remote_inference.learn.rollouts import film_strip, saving  # noqa: PLC0415  numpy, pyarrow and Pillow
@@ -142,23 +119,17 @@ def run_rollouts(arguments: argparse.Namespace) -> int:
     if camera is not None:
         film_strip.draw_film_strip(group, camera, arguments.film_strip)
     if arguments.json:
-        print_json(
-            {
-                "group": saving.describe(group),
-                "isolation": vars(isolation) | {"is_proven": isolation.is_proven},
-                "wall_s": wall_s,
-                "film_strip": str(arguments.film_strip) if camera else None,
-            }
-        )
+        proof = vars(isolation) | {"is_proven": isolation.is_proven}
+        picture = str(arguments.film_strip) if camera else None
+        said = {"group": saving.describe(group), "isolation": proof}
+        print_json({**said, "wall_s": wall_s, "film_strip": picture})
     elif not arguments.quiet:
         _print_group(group, isolation, wall_s)
         print(f"film strip: {arguments.film_strip}" if camera else "no film strip: the policy sees no camera")
     return EXIT_OK if isolation.is_proven else EXIT_NO
 
 
-async def _play(
-    arguments: argparse.Namespace, transport: Transport, policy: Policy
-) -> tuple[Group, Isolation]:
+async def _play(arguments: Arguments, transport: Transport, policy: Policy) -> tuple[Group, Isolation]:
     from remote_inference.learn.rollouts import LocalPolicy, RolloutPool  # noqa: PLC0415
     from remote_inference.learn.rollouts.pool import prove_isolation  # noqa: PLC0415
 
@@ -166,7 +137,7 @@ async def _play(
     try:
         async with RolloutPool(transport, arguments.group) as pool:
             limit = arguments.max_steps or round(pool.spec.episode_limit_s * pool.spec.control_rate_hz)
-            with _show_progress(arguments, limit) as progress:
+            with arguments.show_bars() as bars:
                 group = await pool.run_group(
                     asked,
                     seed=arguments.seed,
@@ -175,14 +146,14 @@ async def _play(
                     execution_horizon=arguments.execution_horizon,
                     max_steps=arguments.max_steps,
                     keep_observations=True,
-                    progress=progress,
+                    progress=_bar_of_each_rollout(bars, arguments.group, limit) if bars else None,
                 )
             return group, await prove_isolation(pool, group)
     finally:
         asked.close()
 
 
-def _make_transport(arguments: argparse.Namespace) -> Transport:
+def _make_transport(arguments: Arguments) -> Transport:
     """Return the way to the simulators; none is started yet."""
     if not arguments.pool:
         from remote_inference.learn.rollouts import LocalTransport  # noqa: PLC0415
@@ -198,7 +169,7 @@ def _make_transport(arguments: argparse.Namespace) -> Transport:
     return connect_to_pool(arguments.pool)
 
 
-def _load_policy(arguments: argparse.Namespace) -> Policy:
+def _load_policy(arguments: Arguments) -> Policy:
     from remote_inference.base.paths import share_path  # noqa: PLC0415
     from remote_inference.server.manifest.manifest import ModelSource, load_manifest  # noqa: PLC0415
     from remote_inference.server.policies import load_policy  # noqa: PLC0415
@@ -209,20 +180,10 @@ def _load_policy(arguments: argparse.Namespace) -> Policy:
     return load_policy(ModelSource(backend="chunk_network", path=str(shipped)))
 
 
-@contextmanager
-def _show_progress(arguments: argparse.Namespace, limit: int) -> Iterator[Callable[[int, int], None] | None]:
-    """Show a bar per rollout on a terminal; yield what takes a rollout and its steps."""
-    from rich.console import Console  # noqa: PLC0415  takes a tenth of a second
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415
-
-    console = Console(stderr=True)
-    if arguments.quiet or arguments.json or not console.is_terminal:
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"))
-    with Progress(*columns, console=console, transient=True) as bars:
-        tasks = [bars.add_task(f"rollout {number}", total=limit) for number in range(arguments.group)]
-        yield lambda rollout, steps: bars.update(tasks[rollout], completed=steps)
+def _bar_of_each_rollout(bars: Progress, count: int, limit: int) -> Callable[[int, int], None]:
+    """Return what takes a rollout and its steps."""
+    tasks = [bars.add_task(f"steps of rollout {number}", total=limit) for number in range(count)]
+    return lambda rollout, steps: bars.update(tasks[rollout], completed=steps)
 
 
 def _print_group(group: Group, isolation: Isolation, wall_s: float) -> None:
@@ -251,20 +212,17 @@ def _judge(group: Group) -> str:
     return f"{said}; all rewards are equal, so there are no advantages" if group.is_degenerate else said
 
 
-def add_hud(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("environment", help=NAMES)
+def add_hud(parser: VerbParser) -> None:
+    parser.add("environment", NAMES)
     add_option_argument(parser)
-    parser.add_argument(
-        "--real-time",
-        action="store_true",
-        help="run the environment on its own clock and take chunks; left out, it waits for each action",
-    )
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on; default: 127.0.0.1")
-    parser.add_argument("--port", type=int, default=0, help="port of the WebSocket; default: any free one")
-    parser.add_argument("--control-port", type=int, default=0, help="port of the control channel; as --port")
+    text = "run the environment on its own clock and take chunks; left out, it waits for each action"
+    parser.add("--real-time", text)
+    parser.add("--host", "address to listen on; default: 127.0.0.1", default="127.0.0.1")
+    parser.add("--port", "port of the WebSocket; default: any free one", type=int, default=0)
+    parser.add("--control-port", "port of the control channel; as --port", type=int, default=0)
 
 
-def run_hud(arguments: argparse.Namespace) -> int:
+def run_hud(arguments: Arguments) -> None:
     from remote_inference.learn.environments import make_environment  # noqa: PLC0415  may import a simulator
     from remote_inference.learn.environments.runners import ThreadEnvironment  # noqa: PLC0415
     from remote_inference.learn.hud.episode import HudEnvironment  # noqa: PLC0415
@@ -288,38 +246,31 @@ def run_hud(arguments: argparse.Namespace) -> int:
         await server.run(announce, stop, arguments.port, arguments.control_port)
 
     asyncio.run(serve())
-    return 0
 
 
-def add_hud_agent(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("control", help="HOST:PORT of the bridge's control channel, as after HUD_SIM_PORT=")
-    parser.add_argument("--server", required=True, help="policy server whose chunks are played")
-    parser.add_argument("--episodes", type=int, default=1, help="to play, one after another (default 1)")
-    parser.add_argument("--task", help="given to the bridge's reset, if given")
-    parser.add_argument(
-        "--seed", type=int, help="given to the bridge's reset, if given; one more each episode"
+def add_hud_agent(parser: VerbParser) -> None:
+    add = parser.add
+    add("control", "HOST:PORT of the bridge's control channel, as after HUD_SIM_PORT=")
+    add("--server", "policy server whose chunks are played", required=True)
+    add("--episodes", "to play, one after another (default 1)", type=int, default=1)
+    add("--task TASK", "given to the bridge's reset, if given")
+    add("--seed", "given to the bridge's reset, if given; one more each episode", type=int)
+    text = "policy's name for a camera of the bridge; may be given several times"
+    add("--rename CAMERA=FEATURE", text, action="append", default=[])
+    add(
+        "--ensemble-coeff M",
+        "ask in each turn, and play the mean of all chunks, the i-th from the oldest weighted by exp(-M i)",
+        type=bounded(float, lambda value: -10.0 <= value <= 10.0, "-10 to 10"),
     )
-    parser.add_argument(
-        "--rename",
-        action="append",
-        default=[],
-        metavar="CAMERA=FEATURE",
-        help="policy's name for a camera of the bridge; may be given several times",
-    )
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        default=TIMEOUT_S,
-        metavar="S",
-        help=f"of each answer (default {TIMEOUT_S:g} s)",
-    )
+    add("--timeout S", f"of each answer (default {TIMEOUT_S:g} s)", type=float, default=TIMEOUT_S)
     shape = '{"episodes": [{"steps", "requests", "ended", "score": {what the bridge says}}]}'
-    add_output_arguments(parser, json_shape=shape, quiet="print nothing but errors")
+    parser.add_output(shape, quiet="print nothing but errors")
 
 
-def run_hud_agent(arguments: argparse.Namespace) -> int:
+def run_hud_agent(arguments: Arguments) -> None:
     from remote_inference.learn.hud.agent import HudAgent  # noqa: PLC0415  imports rclpy
     from remote_inference.learn.hud.client import HudControl, HudError  # noqa: PLC0415
+    from remote_inference.robot.queue.ensemble import Ensemble  # noqa: PLC0415
     from remote_inference.tools.deployment.bringup import absolute_name  # noqa: PLC0415
 
     host, _, port = arguments.control.rpartition(":")
@@ -332,7 +283,8 @@ def run_hud_agent(arguments: argparse.Namespace) -> int:
         HudControl(host, int(port), arguments.timeout) as control,
         open_client("hud_agent", namespace=f"/hud_{token_hex(4)}") as client,
     ):
-        agent = HudAgent(client, control, server, arguments.timeout, rename)
+        ensemble = None if arguments.ensemble_coeff is None else Ensemble(arguments.ensemble_coeff)
+        agent = HudAgent(client, control, server, arguments.timeout, rename, ensemble=ensemble)
         for index in range(arguments.episodes):
             task = {} if arguments.task is None else {"task": arguments.task}
             if arguments.seed is not None:
@@ -340,12 +292,10 @@ def run_hud_agent(arguments: argparse.Namespace) -> int:
             episode = agent.play(task)
             played.append(episode)
             if not (arguments.quiet or arguments.json):
-                print(
-                    f"{episode.steps} steps, {episode.requests} requests: {dict(episode.score)}", flush=True
-                )
+                counts = f"{episode.steps} steps, {episode.requests} requests"
+                print(f"{counts}: {dict(episode.score)}", flush=True)
         if arguments.json:
             print_json({"episodes": [vars(episode) for episode in played]})
-    return 0
 
 
 def _split(text: str) -> tuple[str, str]:

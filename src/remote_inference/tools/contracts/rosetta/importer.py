@@ -14,32 +14,9 @@ from remote_inference.base.contract.generated import UNKNOWN_STATE_TOPIC, Genera
 from remote_inference.base.contract.image_source import COMPRESSED_IMAGE, IMAGE
 from remote_inference.base.contract.state_source import JOINT_STATE
 from remote_inference.base.documents.document import mark
-from remote_inference.tools.contracts.rosetta.document import (
-    CAMERAS,
-    CLAMP,
-    JOINT_FIELDS,
-    PICTURES,
-    RECORDED,
-    RESIZE,
-    TEXT,
-    Entry,
-    Rosetta,
-    Source,
-    TeleopInput,
-    has_paths,
-    parse_select,
-    read_rosetta,
-    split_joint,
-)
-from remote_inference.tools.contracts.rosetta.numbers import (
-    Action,
-    Losses,
-    Names,
-    name_numbers,
-    rename,
-    scale,
-    suggest_actions,
-)
+from remote_inference.tools.contracts.rosetta import document, numbers
+from remote_inference.tools.contracts.rosetta.document import Entry, Rosetta, Source, TeleopInput
+from remote_inference.tools.contracts.rosetta.numbers import Action, Losses, Names
 
 # -- The observations of a contract of rosetta: the state and the cameras --------------------------------
 
@@ -57,17 +34,17 @@ def suggest_state(rosetta: Rosetta, names: Names, losses: Losses) -> list[Item]:
         if entry.is_camera:
             continue
         channel = entry.source.channel
-        if channel.type == TEXT or channel.dtype in (TEXT, "string"):
+        if channel.type == document.TEXT or channel.dtype in (document.TEXT, "string"):
             losses.add(entry.place, "left out, a text is no number of the state")
         else:
             entries.append(entry)
     items = []
-    for entry, in_data_set in zip(entries, name_numbers(entries), strict=True):
+    for entry, in_data_set in zip(entries, numbers.name_numbers(entries), strict=True):
         losses.note(entry)
         if entry.key != STATE:
             reason = f"joins the one state; LeRobot's policies see {STATE} alone: delete it for them"
             losses.add(entry.place, reason)
-        if any(name == CLAMP for name, _ in entry.source.operators):
+        if any(name == document.CLAMP for name, _ in entry.source.operators):
             losses.add(f"{entry.place}.apply", "clamp is left out, a contract bounds no sensors")
         items += _reader(entry)(entry, in_data_set, names)
     if not entries:
@@ -79,7 +56,9 @@ def _reader(entry: Entry[Source]) -> Reader:
     channel = entry.source.channel
     if channel.type == JOINT_STATE and not channel.decoder:
         return _joints
-    return _marked if channel.decoder or not has_paths(channel.type, entry.source.select) else _numbers
+    return (
+        _marked if channel.decoder or not document.has_paths(channel.type, entry.source.select) else _numbers
+    )
 
 
 def _head(entry: Entry[Source]) -> Item:
@@ -88,22 +67,22 @@ def _head(entry: Entry[Source]) -> Item:
 
 def _joints(entry: Entry[Source], in_data_set: Sequence[str], names: Names) -> list[Item]:
     """Return an item for each run of joints of one field: what a contract picks from a JointState by name."""
-    picked = [split_joint(text, JOINT_FIELDS) for text in entry.source.select or ()]
+    picked = [document.split_joint(text, document.JOINT_FIELDS) for text in entry.source.select or ()]
     for (field, joint), name in zip(picked, in_data_set, strict=True):
         names.claim(joint if field == "position" else f"{joint}.{field}", name, entry.place)
     items = []
     for field, group in groupby(picked, lambda pair: pair[0]):
         joints = [joint for _, joint in group]
         item = {**_head(entry), "field": field, "names": joints}
-        items.append(item | scale(entry.source, joints, field != "effort"))
+        items.append(item | numbers.scale(entry.source, joints, field != "effort"))
     return items
 
 
 def _numbers(entry: Entry[Source], in_data_set: Sequence[str], names: Names) -> list[Item]:
     own = [names.choose(name, entry) for name in in_data_set]
-    fields = parse_select(entry.source.channel.type, entry.source.select or [""])
+    fields = document.parse_select(entry.source.channel.type, entry.source.select or [""])
     item = {**_head(entry), "fields": fields} | ({} if own == fields else {"names": own})
-    return [item | scale(entry.source, own)]
+    return [item | numbers.scale(entry.source, own)]
 
 
 def _marked(entry: Entry[Source], in_data_set: Sequence[str], names: Names) -> list[Item]:
@@ -115,7 +94,7 @@ def _marked(entry: Entry[Source], in_data_set: Sequence[str], names: Names) -> l
         field = mark("position, velocity or effort")
         return [{**_head(entry), "field": field, "names": mark(f"{wanted}, as joints")}]
     item = {**_head(entry), "fields": mark(f"{wanted}, as paths"), "names": own}
-    return [item | scale(entry.source, own)]
+    return [item | numbers.scale(entry.source, own)]
 
 
 def suggest_images(rosetta: Rosetta, losses: Losses) -> tuple[dict[str, Item], dict[str, str]]:
@@ -129,12 +108,16 @@ def suggest_images(rosetta: Rosetta, losses: Losses) -> tuple[dict[str, Item], d
             continue
         losses.note(entry)
         for operator, _ in entry.source.operators:
-            reason = "left out; the policy's manifest says the size" if operator == RESIZE else "left out"
+            reason = (
+                "left out; the policy's manifest says the size" if operator == document.RESIZE else "left out"
+            )
             losses.add(f"{entry.place}.apply.{operator}", f"{reason}, a contract changes no pictures")
-        name = re.sub(r"[^A-Za-z0-9_]", "_", entry.key.removeprefix(CAMERAS).removeprefix("observation."))
+        name = re.sub(
+            r"[^A-Za-z0-9_]", "_", entry.key.removeprefix(document.CAMERAS).removeprefix("observation.")
+        )
         while not name or name in images:
             name += "_"
-        known = channel.type in PICTURES and not channel.decoder
+        known = channel.type in document.PICTURES and not channel.decoder
         wanted = mark(f"{IMAGE} or {COMPRESSED_IMAGE}; rosetta reads {channel.type} by code")
         images[name] = {"topic": channel.topic, "type": channel.type if known else wanted}
         renamed[f"images.{name}"] = entry.key
@@ -155,7 +138,7 @@ SAFETY = {
 
 def import_contract(text: bytes, source: str) -> GeneratedContract:
     """Return a contract made of rosetta's contract file. source: its name. Raises DocumentError."""
-    return from_rosetta(read_rosetta(text, source))
+    return from_rosetta(document.read_rosetta(text, source))
 
 
 def from_rosetta(rosetta: Rosetta) -> GeneratedContract:
@@ -164,8 +147,8 @@ def from_rosetta(rosetta: Rosetta) -> GeneratedContract:
     state_names, action_names = Names(rosetta), Names(rosetta)
     state = suggest_state(rosetta, state_names, losses)
     images, renamed = suggest_images(rosetta, losses)
-    actions, section, commands = suggest_actions(rosetta, action_names, losses)
-    renamed |= rename(state_names, action_names, losses)
+    actions, section, commands = numbers.suggest_actions(rosetta, action_names, losses)
+    renamed |= numbers.rename(state_names, action_names, losses)
     content: dict[str, Any] = {"robot_type": whole.robot_type, "fps": float(whole.fps)}
     content |= _instruction(rosetta, losses) | {"state": state}
     content |= {key: part for key, part in (("images", images), ("rename", renamed)) if part}
@@ -179,10 +162,10 @@ def _instruction(rosetta: Rosetta, losses: Losses) -> dict[str, Any]:
     """Return the topic of instructions: the first of rosetta's tasks that is a text."""
     found: dict[str, Any] = {}
     for key, task in rosetta.whole.tasks.items():
-        if found or task.channel.type != TEXT:
-            losses.add(f"tasks.{key}", f"left out, `instruction` is one {TEXT}")
+        if found or task.channel.type != document.TEXT:
+            losses.add(f"tasks.{key}", f"left out, `instruction` is one {document.TEXT}")
         else:
-            found = {"instruction": {"topic": task.channel.topic, "type": TEXT}}
+            found = {"instruction": {"topic": task.channel.topic, "type": document.TEXT}}
     return found
 
 
@@ -240,7 +223,10 @@ def _find_takeover_problem(rosetta: Rosetta, source: TeleopInput, actions: Seque
     if source.operators != targets[source.target].operators:
         return "its `apply` is not that of the action, and `takeover` is in the unit of the commands"
     given = {
-        (joint, field) for field, joint in (split_joint(text, JOINT_FIELDS) for text in source.select or ())
+        (joint, field)
+        for field, joint in (
+            document.split_joint(text, document.JOINT_FIELDS) for text in source.select or ()
+        )
     }
     if given != {(action.name, action.kind) for action in actions}:
         return "its joints are not those of the actions"
@@ -263,7 +249,7 @@ def _note_rest(rosetta: Rosetta, actions: Sequence[Action], losses: Losses) -> N
     for kind, reason in SAFETY.items():
         for place in (place for place, own in kinds.items() if own == kind):
             losses.add(f"{place}.channel.safety", reason)
-    for section in RECORDED:
+    for section in document.RECORDED:
         for key in getattr(rosetta.whole, section):
             losses.add(f"{section}.{key}", "left out, a policy sees none of it; a bag may hold its topic")
     for index, bare in enumerate(rosetta.whole.adjunct):

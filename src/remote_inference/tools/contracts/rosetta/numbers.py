@@ -13,33 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from remote_inference.base.contract import generated
 from remote_inference.base.contract.action_kinds import GOING_ON
-from remote_inference.base.contract.generated import (
-    UNKNOWN_KIND,
-    leave_grippers_unwatched,
-    unit_of,
-    unknown_limit,
-)
 from remote_inference.base.contract.state_source import JOINT_STATE
 from remote_inference.base.documents.document import mark
-from remote_inference.tools.contracts.rosetta.document import (
-    CLAMP,
-    FLOAT_ARRAYS,
-    FLOATS,
-    JOINT_FIELDS,
-    POINT_FIELDS,
-    RAD2DEG,
-    RESIZE,
-    TRAJECTORY,
-    TWISTS,
-    CommandSource,
-    Entry,
-    Rosetta,
-    Source,
-    parse_select,
-    prefixes_by_topic,
-    split_joint,
-)
+from remote_inference.tools.contracts.rosetta import document
+from remote_inference.tools.contracts.rosetta.document import CommandSource, Entry, Rosetta, Source
 
 NOTE_WIDTH = 108  # characters of a line
 PER_RADIAN = math.degrees(1.0)
@@ -119,7 +98,7 @@ def name_numbers(entries: Sequence[Entry[Any]]) -> list[list[str]]:
     taken: set[str] = set()
     found = []
     for entry in entries:
-        prefix = prefixes_by_topic(dict.fromkeys(topics[entry.key]))[entry.source.channel.topic]
+        prefix = document.prefixes_by_topic(dict.fromkeys(topics[entry.key]))[entry.source.channel.topic]
         names = [f"{prefix}.{text}" if prefix else text for text in entry.source.select or ()]
         key = entry.key.removeprefix("observation.")
         names = [f"{key}.{name}" if name in taken else name for name in names]
@@ -151,12 +130,14 @@ def rename(state: Names, actions: Names, losses: Losses) -> dict[str, str]:
 def scale(source: Source, names: Sequence[str], is_angular: bool = True) -> dict[str, Any]:
     """Return the key `scale` of numbers, or nothing. is_angular: whether they may count in degrees."""
     names_of_operators = [name for name, _ in source.operators]
-    if custom := [name for name in names_of_operators if name not in (RAD2DEG, CLAMP, RESIZE)]:
+    if custom := [
+        name for name in names_of_operators if name not in (document.RAD2DEG, document.CLAMP, document.RESIZE)
+    ]:
         which = ", ".join(custom)
         unit = mark(f"the policy's unit, which rosetta's operator {which} makes; or delete this scale")
         factor = mark(f"how many of it are one of the message's unit; add an offset if {which} shifts")
         return {"scale": [{"unit": unit, "names": list(names), "factor": factor}]}
-    if RAD2DEG not in names_of_operators:
+    if document.RAD2DEG not in names_of_operators:
         return {}
     known = {"unit": "degrees", "names": list(names)}
     return {"scale": [known if is_angular else known | {"unit": "rad2deg", "factor": PER_RADIAN}]}
@@ -166,9 +147,9 @@ def clamp(rosetta: Rosetta, entry: Entry[Any]) -> tuple[float, float] | None:
     """Return the range of the commands in the message's unit, or None. Raises DocumentError for none."""
     low, high, factor = -math.inf, math.inf, 1.0
     for name, arguments in entry.source.operators:
-        if name == CLAMP:
+        if name == document.CLAMP:
             low, high = max(low, arguments["min"] / factor), min(high, arguments["max"] / factor)
-        elif name == RAD2DEG:
+        elif name == document.RAD2DEG:
             factor = PER_RADIAN
         else:
             return None  # nobody knows in which unit what follows is
@@ -201,13 +182,15 @@ Command = tuple[dict[str, Any], list[Action]]  # the message's part of a control
 
 
 def _joints(entry: Actions, in_data_set: Sequence[str], names: Names) -> Command:
-    is_trajectory = entry.source.channel.type == TRAJECTORY
+    is_trajectory = entry.source.channel.type == document.TRAJECTORY
     actions: list[Action] = []
     for index, text in enumerate(entry.source.select or ()):
         where = f"{entry.place}.select.{index}"
         if text.startswith("acceleration"):
             raise names.rosetta.fail(where, f"found {text!r}, expected position.NAME")
-        kind, joint = split_joint(text, POINT_FIELDS if is_trajectory else JOINT_FIELDS)
+        kind, joint = document.split_joint(
+            text, document.POINT_FIELDS if is_trajectory else document.JOINT_FIELDS
+        )
         if is_trajectory and kind != "position":
             words = "expected position.NAME: a trajectory is one of positions"
             raise names.rosetta.fail(where, f"found {text!r}, {words}")
@@ -223,7 +206,7 @@ def _array(entry: Actions, in_data_set: Sequence[str], names: Names) -> Command:
     actions = []
     for text, called in zip(entry.source.select or [""], in_data_set, strict=True):
         field, _, joint = text.partition(".")
-        is_joint = field in JOINT_FIELDS and joint
+        is_joint = field in document.JOINT_FIELDS and joint
         if is_joint and joint not in names.places:
             name = names.claim(joint, called, entry.place)
         else:
@@ -241,10 +224,10 @@ def _array(entry: Actions, in_data_set: Sequence[str], names: Names) -> Command:
 
 def _fields(entry: Actions, in_data_set: Sequence[str], names: Names) -> Command:
     select = entry.source.select or [""]
-    kind = "velocity" if entry.source.channel.type in TWISTS else ""
+    kind = "velocity" if entry.source.channel.type in document.TWISTS else ""
     fields: dict[str, str] = {}
     actions = []
-    paths = parse_select(entry.source.channel.type, select)
+    paths = document.parse_select(entry.source.channel.type, select)
     for path, text, called in zip(paths, select, in_data_set, strict=True):
         name = names.choose(called, entry)
         fields[path] = name
@@ -265,9 +248,9 @@ def _marked(entry: Actions, in_data_set: Sequence[str], names: Names) -> Command
 
 _BY_TYPE: dict[str, Callable[[Actions, Sequence[str], Names], Command]] = {
     JOINT_STATE: _joints,
-    TRAJECTORY: _joints,
-    FLOAT_ARRAYS[1]: _array,
-    **dict.fromkeys((*TWISTS, *FLOATS, FLOAT_ARRAYS[0]), _fields),
+    document.TRAJECTORY: _joints,
+    document.FLOAT_ARRAYS[1]: _array,
+    **dict.fromkeys((*document.TWISTS, *document.FLOATS, document.FLOAT_ARRAYS[0]), _fields),
 }
 
 
@@ -299,7 +282,7 @@ def suggest_actions(
     kinds = dict.fromkeys(action.kind for action in actions if action.kind)
     kind = "position" if "position" in kinds else next(iter(kinds), "")  # of the section; others say theirs
     section = {
-        "kind": kind or UNKNOWN_KIND,
+        "kind": kind or generated.UNKNOWN_KIND,
         "names": [action.name for action in actions],
         "limits": {action.name: _limit(rosetta, action, kind) for action in actions},
     }
@@ -308,8 +291,8 @@ def suggest_actions(
 
 def _limit(rosetta: Rosetta, action: Action, main_kind: str) -> dict[str, Any]:
     unit = "m/s" if action.is_linear else ""
-    limit = unknown_limit(action.kind, "rosetta has none", unit)
-    shown = unit or unit_of(action.kind)
+    limit = generated.unknown_limit(action.kind, "rosetta has none", unit)
+    shown = unit or generated.unit_of(action.kind)
     if action.kind == "velocity":  # whose size is bounded, not its change
         limit["max_velocity"] = mark(f"highest velocity, both ways [{shown}]; rosetta has none")
     if (ends := clamp(rosetta, action.entry)) is not None:
@@ -319,9 +302,9 @@ def _limit(rosetta: Rosetta, action: Action, main_kind: str) -> dict[str, Any]:
         if action.kind in GOING_ON and not ends[0] <= 0.0 <= ends[1]:
             why = f"[{shown}], of a range with 0; rosetta's clamp says {ends[0]:g} to {ends[1]:g}"
             limit |= {"min": mark(f"lowest command {why}"), "max": mark(f"highest command {why}")}
-    limit |= leave_grippers_unwatched({action.name: limit}, action.kind)[action.name]
+    limit |= generated.leave_grippers_unwatched({action.name: limit}, action.kind)[action.name]
     if unit:
         limit["unit"] = unit
     if main_kind and action.kind != main_kind:
-        limit["kind"] = action.kind or UNKNOWN_KIND
+        limit["kind"] = action.kind or generated.UNKNOWN_KIND
     return limit

@@ -24,10 +24,17 @@ from remote_inference.base.nodes.graph import UNKNOWN_NODE
 from remote_inference.tools.deployment.doctor.doctor import (
     SAME_DEFINITION,
     UNREADABLE,
+    Fault,
     Finding,
+    Fine,
     Level,
     TopicFacts,
+    Warn,
 )
+
+ROBOT_NODE = "remote_inference"
+WATCHDOG_NODE = "command_watchdog"  # publishes only to stop what the robot's node has commanded
+OTHER_TOPICS = ("/diagnostics", "/rosout", "/parameter_events")  # that a node publishes beside its own
 
 # -- Judges a contract's commands by what the controllers of ros2_control say of themselves --------------
 
@@ -42,37 +49,38 @@ def judge_controllers(
             continue
         where = f"controller {facts.node}"
         if facts.problem:
-            yield Finding(Level.OK, where, f"its joints were not compared: {facts.problem}")
+            yield Fine(where, f"its joints were not compared: {facts.problem}")
         elif facts.joints:
             yield _judge_controller(contract, sink, facts)
             if starts_at_measured_position(sink, facts):
-                found = "begins each trajectory where its joints are measured"
-                advice = (
+                yield Fault(
+                    where,
+                    "begins each trajectory where its joints are measured",
+                    INTERPOLATE,
                     "each tick's trajectory replaces the last one: its setpoint falls back in each, and the "
-                    "arm is led faster than its limits; set it and load the controller anew"
+                    "arm is led faster than its limits; set it and load the controller anew",
                 )
-                yield Finding(Level.ERROR, where, found, INTERPOLATE, advice)
             if ignores_timeout(facts):
                 found = f"ignores cmd_timeout {facts.cmd_timeout_s:g}: goal_time is {facts.goal_time_s:g}"
                 advice = "set constraints.goal_time below cmd_timeout (docs/reference/drivers.md)"
-                yield Finding(Level.WARNING, where, found, "a longer cmd_timeout than goal_time [s]", advice)
+                yield Warn(where, found, "a longer cmd_timeout than goal_time [s]", advice)
 
 
 def judge_activity(inactive: Mapping[str, str]) -> Iterator[Finding]:
     """Judge the controllers that take commands and are not active. inactive: their states by full name."""
     for node, state in inactive.items():
         advice = "it takes no command: activate it, with ros2 control switch_controllers for example"
-        yield Finding(Level.ERROR, f"controller {node}", f"is {state}", "active", advice)
+        yield Fault(f"controller {node}", f"is {state}", "active", advice)
 
 
 def _judge_controller(contract: Contract, sink: CommandSink, facts: ControllerFacts) -> Finding:
     subject = f"controller {facts.node}"
     if mismatch := find_mismatch(sink, contract.kind_of(sink), facts):
-        return Finding(Level.ERROR, subject, mismatch.found, mismatch.expected, mismatch.advice)
+        return Fault(subject, mismatch.found, mismatch.expected, mismatch.advice)
     if sink.interface.names_joints:
-        return Finding(Level.OK, subject, f"takes {', '.join(sink.joints)}")
+        return Fine(subject, f"takes {', '.join(sink.joints)}")
     alias = "" if set(sink.names) == set(facts.joints) else f", from {', '.join(sink.names)}"
-    return Finding(Level.OK, subject, f"takes {', '.join(facts.joints)}{alias}")
+    return Fine(subject, f"takes {', '.join(facts.joints)}{alias}")
 
 
 # -- Judges robots by what their nodes say, when what keeps them from moving was looked for already ------
@@ -95,13 +103,12 @@ def judge_robots(
         others = ", ".join(robots) or "no robot"
         advice = f"{start}, or mend --namespace; the log of a node that has ended says why"
         found = f"no node {in_namespace(wanted, 'remote_inference')}, found {others}"
-        yield Finding(Level.ERROR, f"robot {wanted}", found, "the robot of the contract", advice)
+        yield Fault(f"robot {wanted}", found, "the robot of the contract", advice)
     elif not robots:
-        yield Finding(Level.ERROR, "robots", "none", "at least one", start)
+        yield Fault("robots", "none", "at least one", start)
     for name, state in robots.items():
         if state is None:
-            advice = "look whether it hangs"
-            yield Finding(Level.ERROR, f"robot {name}", "no state", "two a second", advice)
+            yield Fault(f"robot {name}", "no state", "two a second", "look whether it hangs")
         else:
             yield _judge_robot(name, state, servers, (sensors or {}).get(name, ()))
 
@@ -110,28 +117,26 @@ def _judge_robot(name: str, state: Any, servers: Sequence[Finding], sensors: Seq
     subject, short = f"robot {name}", name.strip("/")
     found = f"{state.state_name}: {state.cause}" if state.cause else str(state.state_name)
     if state.state == state.DEAD:
-        advice = "mend the cause and start its node again"
-        return Finding(Level.ERROR, subject, found, "STREAMING", advice)
+        return Fault(subject, found, "STREAMING", "mend the cause and start its node again")
     if not state.session_id:
         are_all_bad = all(finding.level is not Level.OK for finding in servers)
         advice = _see(servers if are_all_bad else ()) or "look at its log and the servers'"
-        return Finding(Level.ERROR, subject, f"no session, {found}", "a session", advice)
+        return Fault(subject, f"no session, {found}", "a session", advice)
     if state.stop:
         advice = f"make it good, then 'remote-inference clear-stop {short}' and resume"
-        return Finding(Level.ERROR, subject, f"stopped by {state.stop}", "no stop", advice)
+        return Fault(subject, f"stopped by {state.stop}", "no stop", advice)
     if state.paused:
         why = f" ({state.pause_cause})" if state.pause_cause else ""
         advice = f"when that is in order, 'remote-inference resume {short}' lets it move"
-        return Finding(Level.WARNING, subject, f"paused{why}, {found}", "resumed", advice)
+        return Warn(subject, f"paused{why}, {found}", "resumed", advice)
     if state.apart:
         advice = "a larger bound, or cameras that are triggered together"
-        return Finding(Level.ERROR, subject, state.apart, "messages that fit together", advice)
+        return Fault(subject, state.apart, "messages that fit together", advice)
     if state.state in {state.STALLED, state.DEGRADED, state.RECONNECTING}:
         its_server = [finding for finding in servers if finding.subject == f"server {state.server}"]
         errors = [finding for finding in (*sensors, *its_server) if finding.level is Level.ERROR]
-        advice = _see(errors) or "look at its latencies and server"
-        return Finding(Level.WARNING, subject, found, "STREAMING", advice)
-    return Finding(Level.OK, subject, found)
+        return Warn(subject, found, "STREAMING", _see(errors) or "look at its latencies and server")
+    return Fine(subject, found)
 
 
 def _see(findings: Sequence[Finding]) -> str:
@@ -153,30 +158,26 @@ def judge_inputs(contract: Contract, namespace: str, topics: Mapping[str, TopicF
 def _judge_input(subject: str, source: OperatorInput, facts: TopicFacts) -> Finding:
     is_stop = isinstance(source, StopInput)
     # A robot does not resume before it has received each stop. A person may start the takeover's node later.
-    missing = Level.ERROR if is_stop else Level.WARNING
+    missing = Fault if is_stop else Warn
     why = "the robot does not resume before it is heard" if is_stop else "a takeover would run the fallback"
     if isinstance(source, InstructionInput):
         why = "the task stays the contract's"
     if not facts.publishers:
-        return Finding(missing, subject, "no publisher", source.type, why)
+        return missing(subject, "no publisher", source.type, why)
     if set(facts.types) != {source.type}:
-        found, advice = f"published as {', '.join(facts.types)}", "mend the contract's type, or the publisher"
-        return Finding(Level.ERROR, subject, found, source.type, advice)
+        advice = "mend the contract's type, or the publisher"
+        return Fault(subject, f"published as {facts.kinds}", source.type, advice)
     if facts.unreadable:
-        found = f"{UNREADABLE} from {', '.join(facts.publishers)}"
-        return Finding(Level.ERROR, subject, found, source.type, SAME_DEFINITION)
+        return Fault(subject, f"{UNREADABLE} from {facts.who}", source.type, SAME_DEFINITION)
     if isinstance(source, InstructionInput):
-        return Finding(Level.OK, subject, f"published by {', '.join(facts.publishers)}")
-    found = f"{facts.rate_hz:.1f} Hz from {', '.join(facts.publishers)}"
+        return Fine(subject, f"published by {facts.who}")
     if source.silent_s is not None and not facts.rate_hz * source.silent_s >= 1.0:
         expected = f"a message every {source.silent_s:g} s"
-        return Finding(missing, subject, found, expected, "its silence counts as a stop" if is_stop else why)
-    return Finding(Level.OK, subject, found)
+        return missing(subject, facts.rate, expected, "its silence counts as a stop" if is_stop else why)
+    return Fine(subject, facts.rate)
 
 
-ROBOT_NODE = "remote_inference"
-WATCHDOG_NODE = "command_watchdog"  # publishes only to stop what the robot's node has commanded
-OTHER_TOPICS = ("/diagnostics", "/rosout", "/parameter_events")  # that a node publishes beside its own
+# -- Judges who takes and who publishes the commands -----------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -245,11 +246,11 @@ def _judge_action(command: Command, _: str, facts: TopicFacts) -> Finding:
     subject = f"command {command.name}"
     if not facts.publishers:
         advice = "start the controller, or mend the contract's action"
-        return Finding(Level.ERROR, subject, "no action server", f"a server of {command.kind}", advice)
+        return Fault(subject, "no action server", f"a server of {command.kind}", advice)
+    found = f"served by {facts.who}"
     if len(facts.publishers) > 1:
-        found = f"served by {', '.join(facts.publishers)}"
-        return Finding(Level.ERROR, subject, found, "one server", "each goal goes to all of them: stop one")
-    return Finding(Level.OK, subject, f"served by {facts.publishers[0]}")
+        return Fault(subject, found, "one server", "each goal goes to all of them: stop one")
+    return Fine(subject, found)
 
 
 def _judge_topic(command: Command, namespace: str, facts: TopicFacts) -> Finding:
@@ -257,8 +258,7 @@ def _judge_topic(command: Command, namespace: str, facts: TopicFacts) -> Finding
     controllers = controllers_of(command, facts)
     if others := _find_other_publishers(namespace, facts.publishers):
         # First: two that move one arm are worse than one without a subscriber.
-        advice = "two command the same controller: stop one"
-        return Finding(Level.ERROR, subject, others, "the robot's node alone", advice)
+        return Fault(subject, others, "the robot's node alone", "two command the same controller: stop one")
     if not controllers:
         advice = "start the controller, or mend the contract's topic"
         wanted = f"a controller for {command.kind}"
@@ -266,14 +266,14 @@ def _judge_topic(command: Command, namespace: str, facts: TopicFacts) -> Finding
             wanted = f"{command.controller}, the contract's controller"
             advice += " or controller"
         found = f"received by {', '.join(facts.subscribers)} alone" if facts.subscribers else "no subscriber"
-        return Finding(Level.ERROR, subject, found, wanted, advice)
+        return Fault(subject, found, wanted, advice)
     if set(facts.types) != {command.kind}:
-        found, advice = f"known as {', '.join(facts.types)}", "mend the contract's type, or the controller"
-        return Finding(Level.ERROR, subject, found, command.kind, advice)
+        advice = "mend the contract's type, or the controller"
+        return Fault(subject, f"known as {facts.kinds}", command.kind, advice)
     if deaf := sorted(set(facts.latched_subscribers) & set(controllers)):
         found = f"{', '.join(deaf)} subscribes as TRANSIENT_LOCAL"
-        return Finding(Level.ERROR, subject, found, "VOLATILE", "it hears no command: change its durability")
-    return Finding(Level.OK, subject, f"received by {', '.join(controllers)}")
+        return Fault(subject, found, "VOLATILE", "it hears no command: change its durability")
+    return Fine(subject, f"received by {', '.join(controllers)}")
 
 
 def _find_other_publishers(namespace: str, publishers: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -71,6 +72,11 @@ class Finding:
         return f"{self.subject}: {self.found}{expected}{advice}"
 
 
+Fine = partial(Finding, Level.OK)
+Warn = partial(Finding, Level.WARNING)
+Fault = partial(Finding, Level.ERROR)
+
+
 @dataclass(frozen=True)
 class TopicFacts:
     """Facts on one topic, from the graph and from listening for two seconds.
@@ -96,6 +102,18 @@ class TopicFacts:
     stamp_age_s: float = math.nan
     sent_hz: float = math.nan
 
+    @property
+    def kinds(self) -> str:
+        return ", ".join(self.types)
+
+    @property
+    def who(self) -> str:
+        return ", ".join(self.publishers)
+
+    @property
+    def rate(self) -> str:
+        return f"{self.rate_hz:.1f} Hz from {self.who}"
+
 
 @dataclass(frozen=True)
 class NodeSettings:
@@ -111,50 +129,45 @@ def judge_middleware(variables: Mapping[str, str], installation: Installation) -
     installed = installation.middlewares
     if wanted and wanted not in installed:
         found, advice = installation.describe_missing(wanted), installation.remedy(wanted)
-        yield Finding(Level.ERROR, "middleware", found, "one that is installed", advice)
+        yield Fault("middleware", found, "one that is installed", advice)
     elif wanted == zenoh_config.RMW:
-        yield Finding(Level.OK, "middleware", wanted)
+        yield Fine("middleware", wanted)
     elif installation.is_wheels:
         in_use = wanted or ", ".join(installed)
-        yield Finding(
-            Level.OK, "middleware", f"{in_use}, that of the wheels of ROS 2 {installation.distribution}"
-        )
+        yield Fine("middleware", f"{in_use}, that of the wheels of ROS 2 {installation.distribution}")
     else:
         how = "export it in every shell: robots and servers meet only on the same middleware"
         if zenoh_config.RMW not in installed:
             how = f"install {installation.package_of(zenoh_config.RMW)} and {how}"
-        found = wanted or "RMW_IMPLEMENTATION is not set"
-        yield Finding(Level.WARNING, "middleware", found, zenoh_config.RMW, how)
+        yield Warn("middleware", wanted or "RMW_IMPLEMENTATION is not set", zenoh_config.RMW, how)
 
 
 def judge_environment(variables: Mapping[str, str]) -> Iterator[Finding]:
     """Judge the variables that decide which nodes meet, and name the others that matter."""
     domain = variables.get("ROS_DOMAIN_ID") or "0"
     if domain.isdecimal() and int(domain) <= LARGEST_DOMAIN:
-        yield Finding(Level.OK, "domain", f"ROS_DOMAIN_ID {domain}")
+        yield Fine("domain", f"ROS_DOMAIN_ID {domain}")
     else:
         expected = f"a number from 0 to {LARGEST_DOMAIN}"
-        yield Finding(Level.ERROR, "domain", f"ROS_DOMAIN_ID {domain!r}", expected, "the same in every shell")
+        yield Fault("domain", f"ROS_DOMAIN_ID {domain!r}", expected, "the same in every shell")
     reach = variables.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET")
     if variables.get("ROS_LOCALHOST_ONLY") == "1":
         reach = "LOCALHOST"
     if reach == "OFF":
-        advice = "unset ROS_AUTOMATIC_DISCOVERY_RANGE"
-        yield Finding(Level.ERROR, "discovery", "OFF: nodes find nobody", "SUBNET or LOCALHOST", advice)
+        remedy = "unset ROS_AUTOMATIC_DISCOVERY_RANGE"
+        yield Fault("discovery", "OFF: nodes find nobody", "SUBNET or LOCALHOST", remedy)
     else:
         alone = ", nodes of this host alone" if reach == "LOCALHOST" else ""
-        yield Finding(Level.OK, "discovery", f"{reach}{alone}")
+        yield Fine("discovery", f"{reach}{alone}")
     for name in FILE_VARIABLES:
         if (path := variables.get(name)) and not Path(path).is_file():
-            yield Finding(
-                Level.ERROR, name, f"no file {path}", "an existing file", f"unset {name} or mend it"
-            )
+            yield Fault(name, f"no file {path}", "an existing file", f"unset {name} or mend it")
     others = [
         f"{name}={'(holds a password)' if 'password' in value else value}"
         for name, value in sorted(variables.items())
         if name.startswith(SHOWN_VARIABLES)
     ]
-    yield Finding(Level.OK, "environment", " ".join(others) or "nothing set")
+    yield Fine("environment", " ".join(others) or "nothing set")
 
 
 def router_endpoint(variables: Mapping[str, str]) -> zenoh_config.Endpoint | None:
@@ -194,14 +207,10 @@ def _read(loads: Callable[[str], Any], text: str, source: str) -> Any:
 def judge_router(endpoint: zenoh_config.Endpoint, problem: str) -> Finding:
     """Judge an attempt to connect to the Zenoh router; `problem` is empty when it succeeded."""
     if not problem:
-        return Finding(Level.OK, "Zenoh router", f"{endpoint} answers")
-    return Finding(
-        Level.ERROR,
-        "Zenoh router",
-        f"{endpoint} does not answer: {problem}",
-        "a router that listens there",
-        f"start 'ros2 run rmw_zenoh_cpp rmw_zenohd', or name another in {zenoh_config.OVERRIDE_VARIABLE}",
-    )
+        return Fine("Zenoh router", f"{endpoint} answers")
+    found = f"{endpoint} does not answer: {problem}"
+    advice = f"start 'ros2 run rmw_zenoh_cpp rmw_zenohd', or name another in {zenoh_config.OVERRIDE_VARIABLE}"
+    return Fault("Zenoh router", found, "a router that listens there", advice)
 
 
 def judge_clock(
@@ -209,17 +218,17 @@ def judge_clock(
 ) -> Iterator[Finding]:
     """Judge the wall clock, and simulated time. simulated: full names of nodes whose use_sim_time is true."""
     if wall_s < OLDEST_WALL_CLOCK_S:
-        advice = "set the clock: bags and logs carry it"
-        yield Finding(Level.WARNING, "clock", f"{wall_s:.0f} s since 1970", "a date after 2024", advice)
+        found = f"{wall_s:.0f} s since 1970"
+        yield Warn("clock", found, "a date after 2024", "set the clock: bags and logs carry it")
     else:
-        yield Finding(Level.OK, "clock", "the wall clock is set")
+        yield Fine("clock", "the wall clock is set")
     if clock_publishers:
         found = f"/clock is published by {', '.join(clock_publishers)}"
-        yield Finding(Level.OK, "simulated time", f"{found}; control ticks go by the machine's own clock")
+        yield Fine("simulated time", f"{found}; control ticks go by the machine's own clock")
     elif simulated:
         found = f"use_sim_time of {', '.join(simulated)}, and nobody publishes /clock"
         advice = "start the simulator or its clock's bridge, or leave use_sim_time out: every stamp is 0"
-        yield Finding(Level.WARNING, "simulated time", found, "a publisher of /clock", advice)
+        yield Warn("simulated time", found, "a publisher of /clock", advice)
 
 
 def judge_names(nodes: Sequence[str], robots: Sequence[str], servers: Sequence[str]) -> Iterator[Finding]:
@@ -227,10 +236,10 @@ def judge_names(nodes: Sequence[str], robots: Sequence[str], servers: Sequence[s
     ours = {*(in_namespace(robot, "remote_inference") for robot in robots), *servers}
     twice = sorted(name for name, count in Counter(nodes).items() if count > 1)
     for name in twice:
-        level = Level.ERROR if name in ours else Level.WARNING
-        yield Finding(level, f"node {name}", f"{nodes.count(name)} of this name", "one", "stop or rename one")
+        judge = Fault if name in ours else Warn
+        yield judge(f"node {name}", f"{nodes.count(name)} of this name", "one", "stop or rename one")
     if not twice:
-        yield Finding(Level.OK, "node names", f"{len(nodes)}, each once")
+        yield Fine("node names", f"{len(nodes)}, each once")
 
 
 def judge_servers(servers: Mapping[str, Any], robots: Mapping[str, Any]) -> Iterator[Finding]:
@@ -243,18 +252,18 @@ def judge_servers(servers: Mapping[str, Any], robots: Mapping[str, Any]) -> Iter
     is_wanted = not robots or not all(state.session_id for state in alive)
     if not servers:
         advice = "start 'remote-inference server', on the same middleware and domain"
-        yield Finding(Level.ERROR, "servers", "none", "at least one", advice)
+        yield Fault("servers", "none", "at least one", advice)
     for name, status in servers.items():
         subject = f"server {name}"
         if status is None:
-            yield Finding(Level.ERROR, subject, "no status", "one a second", "look whether it hangs")
+            yield Fault(subject, "no status", "one a second", "look whether it hangs")
         elif status.accepting:
             sessions = f"{len(status.sessions)} of {status.max_sessions} sessions"
             if is_wanted and len(status.sessions) >= status.max_sessions:
                 advice = "end another robot's, or raise max_sessions in its manifest"
-                yield Finding(Level.WARNING, subject, f"{sessions} are open", "a free one", advice)
+                yield Warn(subject, f"{sessions} are open", "a free one", advice)
             else:
-                yield Finding(Level.OK, subject, f"accepts, {status.policy_name}, {sessions}")
+                yield Fine(subject, f"accepts, {status.policy_name}, {sessions}")
         else:
-            found, advice = f"{status.lifecycle_state}, refuses sessions", "look at its log"
-            yield Finding(Level.ERROR, subject, found, "active, accepting", advice)
+            found = f"{status.lifecycle_state}, refuses sessions"
+            yield Fault(subject, found, "active, accepting", "look at its log")

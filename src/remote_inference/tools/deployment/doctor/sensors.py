@@ -21,14 +21,18 @@ from remote_inference.base.paths import share_path
 from remote_inference.tools.deployment.doctor.doctor import (
     SAME_DEFINITION,
     UNREADABLE,
+    Fault,
     Finding,
+    Fine,
     Level,
     NodeSettings,
     TopicFacts,
+    Warn,
 )
 
 STAMP_TOLERANCE_S = 2.0  # between a stamp and this machine's clock: a driver and the network take some of it
 START_DRIVER = "start its driver, or mend its topic"
+MEND_TYPE = "mend the contract's type, or the driver"
 LOOK_AT_DRIVER = "look whether the driver hangs, and whether the network carries its messages"
 DEAD_LINK = "the link between the two is dead: run both with session.json5, or restart the robot's node"
 REPEATS = "messages with one and the same stamp"
@@ -101,7 +105,7 @@ def judge_sensors(
     for topic, kind in contract.sensor_types.items():
         name = in_namespace(namespace, topic)
         if topic in unused:
-            yield Finding(Level.OK, f"sensor {name}", "no server's policy uses it")
+            yield Fine(f"sensor {name}", "no server's policy uses it")
             continue
         # A camera may be slower than control: a request takes its newest image, and how old that may be is
         # the node's to say. The joints are what each control tick begins from.
@@ -133,47 +137,43 @@ class _Sensor:
     def _judge_content(self, facts: TopicFacts) -> Finding | None:
         """Return why the node can use no message, None when it can."""
         if not facts.publishers:
-            return self._error("no publisher", self.kind, START_DRIVER)
+            return Fault(self.subject, "no publisher", self.kind, START_DRIVER)
         if set(facts.types) != {self.kind}:
-            found = f"published as {', '.join(facts.types)}"
-            return self._error(found, self.kind, "mend the contract's type, or the driver")
-        who = f"from {', '.join(facts.publishers)}"
+            return Fault(self.subject, f"published as {facts.kinds}", self.kind, MEND_TYPE)
+        who = f"from {facts.who}"
         if not facts.rate_hz > 0.0:
-            return self._error(f"no message {who}", self.kind, LOOK_AT_DRIVER)
+            return Fault(self.subject, f"no message {who}", self.kind, LOOK_AT_DRIVER)
         if facts.unreadable:
-            return self._error(f"{UNREADABLE} {who}", self.kind, SAME_DEFINITION)
+            return Fault(self.subject, f"{UNREADABLE} {who}", self.kind, SAME_DEFINITION)
         if facts.missing:
             names = ", ".join(_all_names(facts)) or "no joint"
             found = f"no message {who} has {', '.join(facts.missing)}, they have {names}"
             advice = "mend the names in the contract, prefix included, or start the driver of what is missing"
-            return self._error(found, "every joint that the contract reads", advice)
+            return Fault(self.subject, found, "every joint that the contract reads", advice)
         if facts.repeats:
-            return self._error(f"{REPEATS} {who}", ADVANCING, MEND_STAMPS)
+            return Fault(self.subject, f"{REPEATS} {who}", ADVANCING, MEND_STAMPS)
         return None
 
     def _judge_rate(self, facts: TopicFacts) -> Finding | None:
-        found = _rate(facts)
         if facts.rate_hz * self.max_age_s < 1.0:
             expected = f"{1.0 / self.max_age_s:g} Hz or faster, max_sensor_age_s is {self.max_age_s:g}"
             advice = "too old for a request most of the time: a faster driver, or a larger max_sensor_age_s"
-            return self._error(found, expected, advice)
+            return Fault(self.subject, facts.rate, expected, advice)
         names = [name for names in facts.joints for name in names]
         # Several drivers may publish joints of their own on one topic, which the node merges.
         is_shared = len(facts.joints) > 1 and len(names) == len(set(names))
         if len(facts.publishers) > 1 and not is_shared:
-            return Finding(Level.WARNING, self.subject, found, "one publisher", "their messages alternate")
+            return Warn(self.subject, facts.rate, "one publisher", "their messages alternate")
         if self.losses and not self.simulated and facts.rate_hz < MOST_ARRIVE * facts.sent_hz:
-            return Finding(
-                Level.WARNING, self.subject, found, f"{facts.sent_hz:.1f} Hz, by its stamps", self.losses
-            )
+            return Warn(self.subject, facts.rate, f"{facts.sent_hz:.1f} Hz, by its stamps", self.losses)
         if facts.rate_hz < 0.9 * self.rate_hz:
             expected = f"{self.kind} at {self.rate_hz:g} Hz or faster"
-            return Finding(Level.WARNING, self.subject, found, expected, "requests wait for new messages")
+            return Warn(self.subject, facts.rate, expected, "requests wait for new messages")
         return None
 
     def _judge_stamps(self, facts: TopicFacts) -> Finding:
         if self.simulated or not abs(facts.stamp_age_s) > STAMP_TOLERANCE_S:
-            return Finding(Level.OK, self.subject, _rate(facts))
+            return Fine(self.subject, facts.rate)
         side = "behind" if facts.stamp_age_s > 0.0 else "ahead of"
         found = f"stamps are {abs(facts.stamp_age_s):.0f} s {side} this machine's clock"
         advice = (
@@ -181,10 +181,7 @@ class _Sensor:
             "time: bags and reports go by stamps"
         )
         expected = f"less than {STAMP_TOLERANCE_S:g} s between them"
-        return Finding(Level.WARNING, self.subject, found, expected, advice)
-
-    def _error(self, found: str, expected: str, advice: str) -> Finding:
-        return Finding(Level.ERROR, self.subject, found, expected, advice)
+        return Warn(self.subject, found, expected, advice)
 
 
 def judge_stale(
@@ -207,32 +204,26 @@ def _lost_of(topic: str, lost: Collection[str]) -> frozenset[str]:
 def _judge_stale(subject: str, facts: TopicFacts, lost: frozenset[str]) -> Finding:
     stale = "the node has no fresh message"
     if not facts.publishers:
-        return Finding(Level.ERROR, subject, f"{stale}: no publisher", "fresh ones", START_DRIVER)
-    who = f"from {', '.join(facts.publishers)}"
+        return Fault(subject, f"{stale}: no publisher", "fresh ones", START_DRIVER)
+    who = f"from {facts.who}"
     if len(facts.types) > 1:
-        found = f"{stale}: known as {', '.join(facts.types)}"
-        return Finding(Level.ERROR, subject, found, "one type", "mend the contract's type, or the driver")
+        return Fault(subject, f"{stale}: known as {facts.kinds}", "one type", MEND_TYPE)
     if not facts.rate_hz > 0.0:
-        return Finding(Level.ERROR, subject, f"{stale}: none {who}", "fresh ones", LOOK_AT_DRIVER)
+        return Fault(subject, f"{stale}: none {who}", "fresh ones", LOOK_AT_DRIVER)
     if apart := sorted(lost.intersection(facts.publishers)):  # the node finds them no more, and this one does
-        found = f"{stale}, and has lost {', '.join(apart)}: {_rate(facts)} here"
-        return Finding(Level.ERROR, subject, found, "a link between them", DEAD_LINK)
+        found = f"{stale}, and has lost {', '.join(apart)}: {facts.rate} here"
+        return Fault(subject, found, "a link between them", DEAD_LINK)
     if facts.unreadable:
-        found, expected = f"{stale}: {UNREADABLE} {who}", ", ".join(facts.types)
-        return Finding(Level.ERROR, subject, found, expected, SAME_DEFINITION)
+        return Fault(subject, f"{stale}: {UNREADABLE} {who}", facts.kinds, SAME_DEFINITION)
     if facts.repeats:
-        return Finding(Level.ERROR, subject, f"{stale}: {REPEATS} {who}", ADVANCING, MEND_STAMPS)
-    found = f"{stale}: {_rate(facts)} as {', '.join(facts.types)}"
+        return Fault(subject, f"{stale}: {REPEATS} {who}", ADVANCING, MEND_STAMPS)
+    found = f"{stale}: {facts.rate} as {facts.kinds}"
     if facts.types == (JOINT_STATE,):
         found += f" with the joints {', '.join(_all_names(facts))}"
         advice = "look for one that is missing here, or at the node's log"
-        return Finding(Level.ERROR, subject, found, "the contract's joints, prefix included", advice)
+        return Fault(subject, found, "the contract's joints, prefix included", advice)
     advice = "the node's log says why it takes none"
-    return Finding(Level.ERROR, subject, found, "the contract's type, at a steady rate", advice)
-
-
-def _rate(facts: TopicFacts) -> str:
-    return f"{facts.rate_hz:.1f} Hz from {', '.join(facts.publishers)}"
+    return Fault(subject, found, "the contract's type, at a steady rate", advice)
 
 
 def _all_names(facts: TopicFacts) -> list[str]:

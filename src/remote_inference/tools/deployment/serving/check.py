@@ -47,6 +47,8 @@ from remote_inference.tools.deployment.serving.check_contract import (
 )
 from remote_inference.tools.deployment.serving.check_units import (
     find_odd_answers,
+    find_outside_data,
+    find_steep_rows,
     find_unit_doubts,
     find_unit_problem,
 )
@@ -269,7 +271,8 @@ def _judge(robot: FileReport, server: FileReport, given: RobotConfig | None = No
     )
     verdict = judge(offer, spec, terms_of(manifest))
     latency_s = server.trial.speed.request_s if server.trial else None
-    timing = Timing(parameters, contract.row_fps, spec.chunk_size, latency_s)
+    rtc = offer.wants_rtc and spec.supports_rtc
+    timing = Timing(parameters, contract.row_fps, spec.chunk_size, latency_s, rtc)
     rejection, reason = verdict.rejection, verdict.reason
     if verdict.accepted and (reason := find_unit_problem(contract, spec)):
         rejection = UNITS_REJECTION
@@ -278,6 +281,9 @@ def _judge(robot: FileReport, server: FileReport, given: RobotConfig | None = No
     warnings = [*verdict.warnings, *find_unit_doubts(contract, spec), *find_timing_warnings(timing)]
     if server.trial and verdict.accepted:
         warnings += find_odd_answers(contract, spec, server.trial.chunk)
+        rows = contract.action_units.to_robot(server.trial.chunk)
+        warnings += [f"in the chunk for a state of zeros: {one}" for one in find_steep_rows(contract, rows)]
+    warnings += () if rejection else find_outside_data(contract, spec)
     if late := find_rate_warning(contract, parameters, spec.chunk_size):
         warnings.append(late)
     if problem := find_parameter_problem(contract, parameters):

@@ -1,17 +1,20 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a contract's limits and a policy's numbers are in one unit, where nobody else would notice."""
+"""Whether a contract's limits and a policy's numbers are in one unit, and let it move as it says."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from remote_inference.base.contract.action_bounds import is_gripper
 from remote_inference.base.contract.actions import RELATIVE
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.policy_units import UnitMap
 from remote_inference.base.policy import Float32Array, PolicySpec
+from remote_inference.robot.command import Float64Array
 
 Range = tuple[float, float]  # lowest and highest
 MUCH_WIDER = 2.5  # times a limit: mean and two deviations of data within a limit reach sqrt(5) times it
@@ -21,6 +24,7 @@ LEAST_DEGREES = 2.0 * math.pi  # farther from 0 is at least one joint of an arm 
 # that is meant beyond, with its factor.
 UNITS = {"rad": (2.0 * math.pi, "degrees", 180.0 / math.pi), "m": (3.0, "millimetres", 1000.0)}
 WIDEST_GRIPPER = 0.5, "a fraction", math.inf  # the same of a gripper's m, of data that may be 0 to 1
+SLACK = 0.01  # of a limit's width: data that stays at an end of it is rounded
 
 
 def find_unit_problem(contract: Contract, spec: PolicySpec) -> str:
@@ -55,6 +59,42 @@ def _pair_with_limits(
         ("action", _action_limits(contract), spec.action_ranges),
     ):
         yield what, [(name, *limits[name], ranges[name]) for name in ranges if name in limits]
+
+
+def find_outside_data(contract: Contract, spec: PolicySpec) -> Iterator[str]:
+    """Yield a warning for each action whose training data has its middle outside its limits.
+
+    No more can be said of it: policies pad its deviation, and its ends may be single rows.
+    """
+    limits = _action_limits(contract)
+    for name, found in spec.action_ranges.items():
+        unit, (low, high) = limits.get(name, ("", (-math.inf, math.inf)))
+        middle, slack = sum(found) / 2.0, SLACK * (high - low)
+        if middle < low - slack or middle > high + slack:
+            said = f"{_show(found)}, the robot's limits are {_show((low, high))} {unit}"
+            yield f"action {name!r} was trained on {said}: it is led to their end instead"
+
+
+def find_steep_rows(contract: Contract, rows: Float64Array) -> Iterator[str]:
+    """Yield a warning for each bound of acceleration or jerk that is too low for a robot to follow rows.
+
+    rows: `[rows, action_dim]` in the robot's units, one after the other at the policy's rate. Differences are
+    not judged, nor is how a pose turns.
+    """
+    actions = contract.actions
+    joints = [
+        (name, kind, actions.limits[name], (name,))
+        for name, kind in zip(actions.names, actions.said_kinds, strict=True)
+        if kind in ("position", "velocity")
+    ]
+    poses = [(title, "", pose, pose.position) for title, pose in actions.poses.items() if not pose.relative]
+    for title, kind, limit, names in (*joints, *poses):
+        values = rows[:, [actions.names.index(name) for name in names]]
+        for key, power in (("max_acceleration", 2), ("max_jerk", 3)):
+            order, bound = power - (kind == "velocity"), getattr(limit, key) or math.inf
+            steps = np.linalg.norm(np.diff(values, order, axis=0), axis=1) * contract.row_fps**order
+            if len(steps) and (needed := np.percentile(steps, 99.0)) > bound:  # single ones may be far off
+                yield f"{title}: found {key} {bound:g}, expected {needed:.3g} to keep up"
 
 
 def find_odd_answers(contract: Contract, spec: PolicySpec, chunk: Float32Array) -> Iterator[str]:

@@ -69,8 +69,6 @@ class Pillow:
 
 # The installed libraries; the package uses the first.
 JPEG_LIBRARIES: tuple[Simplejpeg | Pillow, ...] = (Simplejpeg(), Pillow()) if simplejpeg else (Pillow(),)
-
-
 _JPEG = JPEG_LIBRARIES[0]
 
 

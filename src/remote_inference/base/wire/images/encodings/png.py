@@ -54,9 +54,8 @@ def png_size(data: ByteBuffer) -> tuple[int, int]:
     if (signature, kind) != (b"\x89PNG\r\n\x1a\n", b"IHDR"):
         raise undecodable(data, "PNG", "it does not begin with a PNG header")
     if (bits, colour) != (16, _GREYSCALE):
-        raise ImageError(
-            f"PNG: found {bits} bits of colour type {colour}, expected 16 bits of greyscale (type 0)"
-        )
+        expected = "16 bits of greyscale (type 0)"
+        raise ImageError(f"PNG: found {bits} bits of colour type {colour}, expected {expected}")
     require_size(height, width)
     return height, width
 

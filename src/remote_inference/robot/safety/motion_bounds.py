@@ -1,0 +1,260 @@
+# Copyright 2026 The remote_inference contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The bounds of acceleration and jerk of all actions of a robot."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from remote_inference.base.contract.actions import Actions
+from remote_inference.robot.command import BoolArray, Float64Array
+from remote_inference.robot.safety.acceleration import (
+    ACCELERATION_LIMIT,
+    JERK_LIMIT,
+    Axis,
+    Motion,
+    PoseAxes,
+    PoseTarget,
+    Target,
+    find_axes,
+    find_pose_axes,
+    shorten,
+)
+from remote_inference.robot.safety.jerk import JerkPlanner, Motion4
+
+ROUNDING = 1e-6  # of a command that counts as unaltered
+SETTLED = 3  # steps in a row without a change, after which a motion is known by its points
+
+
+class MotionBounds:
+    """Bounds acceleration and jerk of the actions that have such bounds; others pass as they are."""
+
+    def __init__(self, actions: Actions, period_s: float) -> None:
+        """Build it. Raises UserError where a contract bounds a jerk and Ruckig is not installed."""
+        self._period_s = period_s
+        self._axes, self._poses = find_axes(actions), find_pose_axes(actions)
+        self.exist = bool(self._axes or self._poses)
+        self.brakes = any(axis.deceleration < math.inf for axis in self._axes)
+        """Whether some stops take time."""
+        bounds = [*self._axes, *(pose.bounds for pose in self._poses)]
+        has_jerk = any(axis.jerk < math.inf for axis in bounds)
+        self._planner = JerkPlanner(period_s) if has_jerk else None
+
+    def ease(
+        self,
+        wanted: Float64Array,
+        slow: Float64Array,
+        start: Float64Array,
+        motion: Motion,
+        *,
+        onward: Float64Array | None,
+        velocity_scale: float,
+    ) -> tuple[Float64Array, Motion, tuple[str, ...]]:
+        """Return the action `[action_dim]` within the bounds, how it moves, and the rules that altered it.
+
+        wanted: within the limits of positions. slow: the same, within those of velocities. onward: where the
+        next tick will lead; None: it rests at what is wanted.
+        """
+        found, last, rules = slow.copy(), motion.rows, set()
+        after = np.zeros_like(last)
+        for axis in self._axes:
+            column = axis.column
+            target = float((slow if axis.is_velocity else wanted)[column])
+            follows = 0.0 if onward is None else (float(onward[column]) - target) / self._period_s
+            place, before = float(start[column]), tuple(last[:, column].tolist())
+            fastest = axis.fastest if axis.is_velocity else velocity_scale * axis.fastest
+            broken, moved = self._move(axis, Target(place, target - place, follows, fastest), before)
+            after[:, column] = moved
+            found[column] = place + self._period_s * moved[0] if broken else target
+            if broken and abs(found[column] - slow[column]) > ROUNDING:
+                rules.add(broken)
+        targets = self._find_targets(wanted, start, onward, velocity_scale)
+        for pose, goal in zip(self._poses, targets, strict=True):
+            columns, places = [*pose.columns], [*pose.places]
+            broken, rows = self._move_pose(pose, goal, last[:, places])
+            after[:, places], found[columns] = rows, wanted[columns]
+            if broken:
+                found[columns] = pose.go(start, [self._period_s * v for v in rows[0]])
+                if np.abs(found[columns] - slow[columns]).max() > ROUNDING:
+                    rules.add(broken)
+        return found, Motion(*after), tuple(sorted(rules))
+
+    def _move(self, axis: Axis, target: Target, last: Motion4) -> tuple[str, Motion4]:
+        """Return the bound that the direct step breaks, "" for none, and the next motion."""
+        period_s, speed = self._period_s, abs(last[0]) - self._period_s * axis.acceleration
+        follows = max(-axis.fastest, min(axis.fastest, target.follows))
+        # What is too fast already must slow down no faster than anything else.
+        target = Target(target.place, target.way, follows, max(target.fastest, speed))
+        found = axis.advance(target, last[0], period_s)
+        broken = "" if found is None else ACCELERATION_LIMIT
+        if axis.jerk < math.inf and self._planner is not None:
+            if not broken and self._planner.breaks(axis, target, last):
+                broken = JERK_LIMIT
+            if broken:
+                return broken, self._planner.plan(axis, target, last)
+        velocity = target.way / period_s if found is None else found
+        change = (velocity - last[0]) / period_s
+        return broken, (velocity, change, velocity + 0.5 * period_s * change, change)
+
+    def _find_targets(
+        self, wanted: Float64Array, start: Float64Array, onward: Float64Array | None, velocity_scale: float
+    ) -> list[PoseTarget]:
+        """Return what is wanted of each of the poses: position and orientation arrive together."""
+        ways = [pose.way(start, wanted) for pose in self._poses]
+        times_s: dict[str, float] = {}  # of the slower one
+        for pose, way in zip(self._poses, ways, strict=True):
+            times_s[pose.pose] = max(times_s.get(pose.pose, 0.0), math.hypot(*way) / pose.bounds.fastest)
+        targets = []
+        for pose, way in zip(self._poses, ways, strict=True):
+            time_s, follows = times_s[pose.pose], [0.0] * 3
+            fastest = velocity_scale * (math.hypot(*way) / time_s if time_s else pose.bounds.fastest)
+            if onward is not None:
+                follows = shorten(
+                    [one / self._period_s for one in pose.way(wanted, onward)], pose.bounds.fastest
+                )
+            targets.append(PoseTarget(start[[*pose.places]].tolist(), way, follows, fastest))
+        return targets
+
+    def _move_pose(
+        self, pose: PoseAxes, target: PoseTarget, last: Float64Array
+    ) -> tuple[str, list[list[float]]]:
+        """Return the bound that the direct step breaks, "" for none, and the rows of the next motion."""
+        period_s, bounds, before = self._period_s, pose.bounds, last[0].tolist()
+        speed = math.hypot(*before) - bounds.acceleration * period_s
+        target = target._replace(fastest=max(target.fastest, speed))
+        found = pose.advance(target, before, period_s)
+        broken = "" if found is None else ACCELERATION_LIMIT
+        velocity = [one / period_s for one in target.way] if found is None else found
+        changes = [(after - one) / period_s for after, one in zip(velocity, before, strict=True)]
+        if bounds.jerk < math.inf and self._planner is not None:
+            each = list(map(Target, *target[:3], 3 * [target.fastest]))
+            motions = [tuple(column) for column in last.T.tolist()]
+            steps = list(zip(pose.axes, each, motions, strict=True))
+            if not broken and (
+                math.dist(changes, last[1]) > bounds.jerk * period_s
+                or any(self._planner.breaks(*step) for step in steps)
+            ):
+                broken = JERK_LIMIT
+            if broken:
+                share = target.fastest / math.sqrt(3.0)
+                moved = [
+                    self._planner.plan(axis, one._replace(fastest=share), last) for axis, one, last in steps
+                ]
+                return broken, np.array(moved).T.tolist()
+        ends = [u + 0.5 * period_s * a for u, a in zip(velocity, changes, strict=True)]
+        return broken, [velocity, changes, ends, changes]
+
+    def lead(
+        self,
+        points: Float64Array,
+        slow: Float64Array,
+        begin: Float64Array,
+        motion: Motion,
+        velocity_scale: float,
+    ) -> tuple[Float64Array, dict[str, BoolArray]]:
+        """Return points `[rows, action_dim]` as `ease` finds them one after another, and what alters which.
+
+        points: within the limits of positions. slow: the same, within those of velocities. begin, motion: of
+        the command before them. After the last one the plan goes on as before. Not for poses.
+        """
+        found, period_s = slow.copy(), self._period_s
+        altered = {rule: np.zeros(len(points), bool) for rule in (ACCELERATION_LIMIT, JERK_LIMIT)}
+        for axis in self._axes:
+            column = axis.column
+            wanted = (slow if axis.is_velocity else points)[:, column]
+            last: Motion4 = tuple(motion.rows[:, column].tolist())
+            fastest = axis.fastest if axis.is_velocity else velocity_scale * axis.fastest
+            steep = self._find_steep(replace(axis, fastest=fastest), wanted, float(begin[column]), last)
+            row, place, targets, unaltered = 0, float(begin[column]), wanted.tolist(), SETTLED
+            while row < len(targets):
+                if unaltered >= SETTLED:  # until the next point that may be altered
+                    left = np.flatnonzero(steep[row:])
+                    skipped = int(left[0]) if len(left) else len(targets) - row
+                    if skipped:
+                        found[row : row + skipped, column] = wanted[row : row + skipped]
+                        row += skipped
+                        if row == len(targets):
+                            break
+                        known = np.concatenate([begin[[column]], found[:row, column]])[-SETTLED - 1 :]
+                        last, place = _motion_after(known, period_s, last), targets[row - 1]
+                way = targets[row] - place
+                onward = targets[row + 1] - targets[row] if row + 1 < len(targets) else way
+                broken, last = self._move(axis, Target(place, way, onward / period_s, fastest), last)
+                before, place = place, place + period_s * last[0] if broken else targets[row]
+                found[row, column] = place
+                unaltered = 0 if broken else unaltered + 1
+                if broken:
+                    most = period_s * fastest
+                    step = way if axis.is_velocity else max(-most, min(most, way))
+                    altered[broken][row] |= abs(place - before - step) > ROUNDING
+                row += 1
+        return found, altered
+
+    def _find_steep(self, axis: Axis, points: Float64Array, begin: float, last: Motion4) -> BoolArray:
+        """Return the mask of points that may be altered although those before them were not."""
+        period_s, most = self._period_s, axis.acceleration
+        velocity = np.diff(points, prepend=begin) / period_s
+        change = np.diff(velocity, prepend=last[0]) / period_s
+        passes = (np.abs(change) <= most) & (np.abs(velocity) <= axis.fastest)
+        passes[:-1] &= passes[1:]  # it leads on with a velocity that the next step can have
+        passes &= np.abs(np.diff(change, prepend=last[1])) <= axis.jerk * period_s
+        # Where it rests at the latest: braking begins a tick later, or a jerk's time.
+        late_s = period_s + (2.0 * most / axis.jerk if axis.jerk < math.inf else 0.0)
+        rest = points + velocity * np.abs(velocity) / most + velocity * late_s
+        if axis.jerk < math.inf:  # its acceleration ends before it is too fast
+            passes &= np.abs(velocity) + period_s * np.abs(change) + change**2 / axis.jerk <= axis.fastest
+        steep: BoolArray = ~(passes & (rest >= axis.low) & (rest <= axis.high))
+        return steep
+
+    def motion_of(self, points: Float64Array) -> Motion:
+        """Return how the last of some points `[1 to 4, action_dim]` moved that were commanded as they are."""
+        found: Motion | None = None
+        for begin, end in itertools.pairwise(points):
+            velocity = (end - begin) / self._period_s
+            for pose in self._poses:
+                velocity[[*pose.places]] = np.array(pose.way(begin, end)) / self._period_s
+            change = (velocity - (velocity if found is None else found.velocity)) / self._period_s
+            found = Motion(velocity, change, velocity + 0.5 * self._period_s * change, change)
+        return found or Motion.rest(points.shape[1])
+
+    def stop(self, last: Float64Array, motion: Motion) -> tuple[Float64Array, Motion, BoolArray] | None:
+        """Return a slower step after the last command `[action_dim]`, its motion, and the mask of what slows.
+
+        None once nothing moves that must not stop at once.
+        """
+        found, moved, slows = last.copy(), Motion.rest(len(last)), np.zeros(len(last), bool)
+        for axis in self._axes:
+            column, change = axis.column, axis.deceleration * self._period_s
+            if change == math.inf:
+                continue
+            speeds = last if axis.is_velocity else motion.velocity
+            slows[column], (slower,) = (
+                speeds[column],
+                shorten([speeds[column]], max(0.0, abs(speeds[column]) - change)),
+            )
+            if axis.is_velocity:
+                found[column] = slower
+                continue
+            moved.velocity[column] = slower
+            found[column] = min(max(last[column] + self._period_s * slower, axis.low), axis.high)
+        return (found, moved, slows) if slows.any() else None
+
+    def way_s(self, begin: Float64Array, end: Float64Array) -> float:
+        """Return the time [s] that the way from one action to another takes, as far as its bounds say."""
+        axes = [axis for axis in self._axes if not axis.is_velocity]
+        ways = [(axis, abs(float(end[axis.column] - begin[axis.column]))) for axis in axes]
+        ways += [(pose.bounds, math.hypot(*pose.way(begin, end))) for pose in self._poses]
+        return max((axis.way_s(way) for axis, way in ways if math.isfinite(way)), default=0.0)
+
+
+def _motion_after(points: Float64Array, period_s: float, last: Motion4) -> Motion4:
+    """Return the motion of the last of some points. last: before the first, where there are few."""
+    velocity, change = last[:2]
+    for begin, end in itertools.pairwise(points.tolist()):
+        before, velocity = velocity, (end - begin) / period_s
+        change = (velocity - before) / period_s
+    return velocity, change, velocity + 0.5 * period_s * change, change
