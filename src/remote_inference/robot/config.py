@@ -119,8 +119,7 @@ class RobotConfig(Document):
     reconnect_max_backoff_s: Annotated[float, _seconds(0.01, 600.0, "longest pause between attempts")] = 10.0
     max_offline_s: Annotated[float, _seconds(1.0, 86_400.0, "give up after this time offline")] = 60.0
     watchdog_timeout_s: Annotated[
-        float,
-        _seconds(0.05, 10.0, "control tick late by this: the command watchdog stops the controllers"),
+        float, _seconds(0.05, 10.0, "control tick late by this: the command watchdog stops the controllers")
     ] = 0.2
     accept_new_policy: Annotated[
         bool, Field(description="reconnect even to a server whose policy differs from the first session's")
@@ -154,10 +153,9 @@ class RobotConfig(Document):
         if len(set(self.servers)) < len(self.servers):
             raise ValueError(f"servers: found {list(self.servers)}, expected each once")
         if self.reconnect_max_backoff_s < self.reconnect_initial_backoff_s:
-            raise ValueError(
-                f"found reconnect_max_backoff_s {self.reconnect_max_backoff_s}, "
-                f"expected at least reconnect_initial_backoff_s {self.reconnect_initial_backoff_s}"
-            )
+            found = f"found reconnect_max_backoff_s {self.reconnect_max_backoff_s}"
+            least = f"reconnect_initial_backoff_s {self.reconnect_initial_backoff_s}"
+            raise ValueError(f"{found}, expected at least {least}")
         if self.ensembles and self.request_mode == "blocking":
             raise ValueError("request_mode: found 'blocking' with merge_mode 'ensemble', expected 'overlap'")
         if self.buffer_time_s != "auto" and not 0.0 <= self.buffer_time_s <= 60.0:
@@ -193,8 +191,6 @@ class RobotConfig(Document):
         moving = dict.fromkeys(kind for kind in kinds if kind != "switch")
         for kind in [kind for kind in moving if kind in ("position", "pose")] or moving:
             if kind not in FALLBACKS.get(self.fallback).action_kinds:
-                safe = (name for name in FALLBACKS.names if kind in FALLBACKS.get(name).action_kinds)
-                raise ValueError(
-                    f"fallback: found {self.fallback!r} for {kind} actions, "
-                    f"expected {' or '.join(repr(name) for name in safe)}"
-                )
+                safe = [repr(name) for name in FALLBACKS.names if kind in FALLBACKS.get(name).action_kinds]
+                found = f"found {self.fallback!r} for {kind} actions"
+                raise ValueError(f"fallback: {found}, expected {' or '.join(safe)}")

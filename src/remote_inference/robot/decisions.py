@@ -69,17 +69,17 @@ class DecisionEncoder:
 
     def _extend(self, value: Any) -> msgpack.ExtType:
         if isinstance(value, np.ndarray):
-            data = msgpack.packb((value.dtype.str, value.shape, value.tobytes()))
-            if data == self._array:
+            packed = _pack_array(value)
+            if packed.data == self._array:
                 return msgpack.ExtType(_SAME, b"")
-            self._array = data
-            return msgpack.ExtType(_ARRAY, data)
+            self._array = packed.data
+            return packed
         if isinstance(value, Begin):
             return msgpack.ExtType(_BEGIN, self._pack_begin(value))
         code = _CODES[type(value)]
-        named = {field.name: getattr(value, field.name) for field in fields(value)}
-        shown = {name: item for name, item in named.items() if name not in SECRETS}
-        return msgpack.ExtType(code, msgpack.packb(shown, default=_pack_plain_array))
+        names = [field.name for field in fields(value) if field.name not in SECRETS]
+        shown = {name: getattr(value, name) for name in names}
+        return msgpack.ExtType(code, msgpack.packb(shown, default=_pack_array))
 
     @staticmethod
     def _pack_begin(begin: Begin) -> bytes:
@@ -90,7 +90,7 @@ class DecisionEncoder:
         return bytes(msgpack.packb({"format": FORMAT, **named}))
 
 
-def _pack_plain_array(value: Any) -> msgpack.ExtType:
+def _pack_array(value: Any) -> msgpack.ExtType:
     return msgpack.ExtType(_ARRAY, msgpack.packb((value.dtype.str, value.shape, value.tobytes())))
 
 
@@ -111,8 +111,7 @@ class DecisionDecoder:
         )
         unpacker.feed(data)
         try:
-            for value in unpacker:
-                number, method, arguments, named, error = value
+            for number, method, arguments, named, error in unpacker:
                 yield Entry(number, RENAMED.get(method, method), arguments, named, error)
         except WireError:
             raise

@@ -59,7 +59,10 @@ class Engine(OperatedRobot):
         lock: of the threads; a replay brings its own, which interleaves them as recorded.
         """
         super().__init__(contract, config, lock)
-        self._takeover_problem = _find_takeover_problem(contract, config)
+        shadow = config.command_mode == "shadow"
+        self._takeover_problem = "command_mode is shadow: this node commands nothing" if shadow else ""
+        if contract.takeover is None:
+            self._takeover_problem = "the contract names no takeover topic"
         self.counters = Counters()
         self.episode = Episodes(contract.task, to_ns(config.reset_timeout_s))
         self.handshake = Handshake(contract, config, client, robot_namespace, seed)
@@ -394,10 +397,3 @@ class Engine(OperatedRobot):
         )
         self.counters.requests += 1
         return [SendRequest(request, steps)]
-
-
-def _find_takeover_problem(contract: Contract, config: RobotConfig) -> str:
-    """Return why a person can never take this robot over, or an empty string."""
-    if contract.takeover is None:
-        return "the contract names no takeover topic"
-    return "command_mode is shadow: this node commands nothing" if config.command_mode == "shadow" else ""

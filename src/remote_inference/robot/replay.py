@@ -79,14 +79,10 @@ class Replay:
     def __init__(self, begin: Begin, config: RobotConfig | None = None) -> None:
         """config: other parameters than those of then; None: the same."""
         self._is_exact = config is None
-        self._lock = _ReplayedLock(self._catch_up)
+        self._lock = lock = _ReplayedLock(self._catch_up)
+        config = config or begin.config
         self.engine = Engine(
-            begin.contract,
-            config or begin.config,
-            begin.client,
-            begin.robot_namespace,
-            begin.seed,
-            lock=self._lock,
+            begin.contract, config, begin.client, begin.robot_namespace, begin.seed, lock=lock
         )
         self._waiting: deque[Entry] = deque()  # ticks and inputs that come with a call not read yet
         self._outcomes: deque[Outcome] = deque()
@@ -118,8 +114,7 @@ class Replay:
 
     def _call(self, entry: Entry) -> None:
         if self._is_exact and entry.number != self._lock.number:
-            before = "operations before it", entry.number, self._lock.number
-            self._outcomes.append(Diverged(entry, *before))
+            self._outcomes.append(Diverged(entry, "operations before it", entry.number, self._lock.number))
         self._lock.number = entry.number
         self._catch_up()
         self._lock.begin_call()
@@ -159,11 +154,8 @@ class Replay:
         request = self.engine.cycle.request_in_flight
         if request is None or request.seq_id == chunk.seq_id or chunk.seq_id in self._answered:
             return chunk
-        if (chunk.session_id, chunk.session_epoch, chunk.episode_id) != (
-            request.session_id,
-            request.session_epoch,
-            request.episode_id,
-        ):
+        asked = (request.session_id, request.session_epoch, request.episode_id)
+        if (chunk.session_id, chunk.session_epoch, chunk.episode_id) != asked:
             return chunk
         self._answered.add(chunk.seq_id)
         self.borrowed_chunks += 1

@@ -120,10 +120,8 @@ class Watchdog:
         Raises ValueError for a heartbeat that no robot node sends.
         """
         if phase_value not in list(Phase) or not 0.0 < deadline_s < math.inf:
-            raise ValueError(
-                f"found phase {phase_value} and deadline_s {deadline_s}, expected a phase of Heartbeat.msg "
-                "and a finite time above 0"
-            )
+            found = f"found phase {phase_value} and deadline_s {deadline_s}"
+            raise ValueError(f"{found}, expected a phase of Heartbeat.msg and a finite time above 0")
         phase = Phase(phase_value)
         comes_back = instance in self._failed
         if comes_back:
@@ -156,9 +154,8 @@ class Watchdog:
             silence_ns = now_ns - life.heard_ns
             if silence_ns > life.deadline_ns:
                 del self._commanding[instance]
-                self._trip(
-                    instance, f"the robot node's control thread has been silent for {silence_ns / 1e9:.2f} s"
-                )
+                silence = f"silent for {silence_ns / 1e9:.2f} s"
+                self._trip(instance, f"the robot node's control thread has been {silence}")
         if not self._stops_left:
             return False
         self._stops_left -= 1
@@ -180,7 +177,6 @@ class Watchdog:
 
 
 # -- The robot's side --------------------------------------------------------------------------------------
-
 
 MIN_BEAT_PERIOD_S = 0.01  # faster beats cost processor time and do not tell sooner of a death
 MAX_WATCHDOGS = 8  # distinct ones that are kept: whoever publishes there must not fill the memory
@@ -260,7 +256,6 @@ class Heartbeat:
 
 
 # -- Staleness of the executor: what waited while it hung is not new -------------------------------------
-
 
 EXECUTOR_STALE_NS = 50_000_000  # without a callback of the executor: what came may wait
 # Once it has run again for so long, whatever waited is processed: a callback takes well below a millisecond.

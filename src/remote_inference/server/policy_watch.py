@@ -151,15 +151,17 @@ class PolicyWatch:
         """Return why no robot should be served here, or an empty string."""
         if reason := self.unhealthy_reason(now_ns):
             return reason
-        failed = f"the policy failed {self.failed_batches} batches in a row"
         if failure := self._failure:
-            return f"{failed} and the server's probe: {failure}"
+            count = self.failed_batches
+            return f"the policy failed {count} batches in a row and the server's probe: {failure}"
         if self._doubtful:
-            return f"{failed}; a probe would end a robot's episode"
+            count = self.failed_batches
+            return f"the policy failed {count} batches in a row; a probe would end a robot's episode"
         return self._hang(now_ns, UNREADY_SHARE * self._inference_timeout_s)
 
     def _hang(self, now_ns: int, limit_s: float) -> str:
-        for what, meter in (("an inference", self.busy), ("postprocessing", self.finishing)):
-            if (running_s := meter.running_s(now_ns)) > limit_s:
-                return f"{what} has not ended for {running_s:.0f} s"
+        if (running_s := self.busy.running_s(now_ns)) > limit_s:
+            return f"an inference has not ended for {running_s:.0f} s"
+        if (running_s := self.finishing.running_s(now_ns)) > limit_s:
+            return f"postprocessing has not ended for {running_s:.0f} s"
         return ""

@@ -46,7 +46,6 @@ from remote_inference.robot.watchdog import WatchdogState
 
 _REMEMBERED = 5_000  # calls of the engine; a request and the journal's message of it are a moment apart
 
-
 # Arrivals by topic: of the newest message, and of the newest one at the last control tick.
 _Seen = tuple[Mapping[str, int], Mapping[str, int]]
 
@@ -195,13 +194,9 @@ class RunReader:
         # As a request has them: encoded images, then raw ones.
         self._cameras = tuple(sorted(cameras, key=lambda name: cameras[name].travels_as == RAW))
         self._state_units = contract.state_units if contract else None
-        self.run = Run(
-            missing=[
-                f"{robot.topic(kind)} is not in the bag: {unknown}"
-                for kind, unknown in TOPICS.items()
-                if not robot.topics(kind)
-            ]
-        )
+        absent = {kind: unknown for kind, unknown in TOPICS.items() if not robot.topics(kind)}
+        missing = [f"{robot.topic(kind)} is not in the bag: {unknown}" for kind, unknown in absent.items()]
+        self.run = Run(missing=missing)
 
     def read(
         self,
@@ -313,10 +308,8 @@ class RunReader:
 
     def _add_watchdog(self, received_ns: int, message: Any) -> None:
         t_s = self._bag.seconds(messages.stamped_ns(received_ns, message))
-        change = WatchdogChange(
-            t_s, messages.name_of(WatchdogState, message.state), message.cause, tuple(message.stops)
-        )
-        _append_change(self.run.watchdog, change)
+        state = messages.name_of(WatchdogState, message.state)
+        _append_change(self.run.watchdog, WatchdogChange(t_s, state, message.cause, tuple(message.stops)))
 
 
 def _append_change(seen: list[Any], new: Any) -> None:

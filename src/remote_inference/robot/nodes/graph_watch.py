@@ -249,7 +249,7 @@ class GraphWatch:
             return
         self._is_resume_explained = True
         if self._engine.paused:
-            news = f"session granted by {self._engine.handshake.server}, paused"
+            news = f"session granted by {self._engine.handshake.server}, paused; to begin: "
             call = f"ros2 service call {self._node.get_fully_qualified_name()}/resume std_srvs/srv/Trigger"
             verb = f"remote-inference resume {self._node.get_namespace()}"
-            self._node.get_logger().info(f"{news}; to begin: {call}, or {verb}")
+            self._node.get_logger().info(f"{news}{call}, or {verb}")

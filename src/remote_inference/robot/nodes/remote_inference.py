@@ -98,7 +98,9 @@ class RemoteInference(RobotNode):
         self._actuation.loop.start()
 
     def _create_entities(self) -> None:
-        self._observation_publisher = self.create_publisher(Observation, qos.OBSERVATION_TOPIC, qos.EXCHANGE_QOS)
+        self._observation_publisher = self.create_publisher(
+            Observation, qos.OBSERVATION_TOPIC, qos.EXCHANGE_QOS
+        )
         self._state_publisher = self.create_publisher(ClientState, qos.STATE_TOPIC, qos.LATCHED_QOS)
         self._decisions = DecisionLog(self, self._engine.journal)
         shows = self._config.preview

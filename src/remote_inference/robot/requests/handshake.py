@@ -10,31 +10,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from remote_inference.base.admission import (
-    CAMERAS_REJECTION,
-    NAME_REJECTION,
-    OCCUPIED_REJECTIONS,
-    FatalMismatch,
-    check_reply,
-    choose_images,
-    make_offer,
-)
+from remote_inference.base import admission
+from remote_inference.base.admission import FatalMismatch
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.exchange import SessionReply, StatusReply
 from remote_inference.base.tags import parse_tags
 from remote_inference.robot.config import RobotConfig, to_ns
 from remote_inference.robot.requests.server_list import DuplicateServers, Invitations, ServerList
 from remote_inference.robot.requests.timing import Timing, find_timing_problem, find_timing_warnings
-from remote_inference.robot.safety.effects import (
-    CloseSession,
-    Effect,
-    GetStatus,
-    Inform,
-    OpenSession,
-    ResetEnded,
-    ResetSession,
-    Warn,
-)
+from remote_inference.robot.safety import effects
+from remote_inference.robot.safety.effects import CloseSession, Effect, Inform, Warn
 
 UNLISTED_MAX = 3  # statuses in a row: one from before the session does not list it either
 DUPLICATE_WARNING_NS = 10_000_000_000  # between two warnings
@@ -102,7 +87,7 @@ class Handshake:
         self._contract = contract
         self._config = config
         self._timeout_ns = to_ns(config.service_timeout_s)  # of each step
-        self._base_offer = make_offer(
+        self._base_offer = admission.make_offer(
             contract,
             client=client,
             client_instance_id=secrets.token_hex(6),
@@ -174,9 +159,9 @@ class Handshake:
             return [] if now_ns < self._quiet_until_ns else [Warn(f"server {server} is silent")]
         self._attempt = _Attempt(now_ns - self._step.begin_ns, reply.response_s)
         self._enter(Phase.OPENING, now_ns)
-        images = choose_images(self._base_offer.images, reply.image_features)
+        images = admission.choose_images(self._base_offer.images, reply.image_features)
         self.offer = replace(self._base_offer, session_epoch=self.epoch + 1, task=task, images=images)
-        return [OpenSession(server, self.offer)]
+        return [effects.OpenSession(server, self.offer)]
 
     def take_session_reply(
         self, server: str, epoch: int, reply: SessionReply | None, now_ns: int
@@ -190,13 +175,13 @@ class Handshake:
         if reply is None:
             self._fail(now_ns)
             return [Warn(f"server {server} does not answer open_session")]
-        self._invitations.answer(server, session_in_the_way=reply.rejection in OCCUPIED_REJECTIONS)
-        if self.established and reply.rejection == NAME_REJECTION:
+        self._invitations.answer(server, session_in_the_way=reply.rejection in admission.OCCUPIED_REJECTIONS)
+        if self.established and reply.rejection == admission.NAME_REJECTION:
             raise FatalMismatch("another process has taken this robot over")
         fingerprint = None if self._config.accept_new_policy else self._first_fingerprint
         # Cameras chosen for a policy that has been exchanged since: the next offer fits the new one.
-        if not (reply.rejection == CAMERAS_REJECTION and self._unused_images()):
-            check_reply(self.offer, reply, fingerprint)
+        if not (reply.rejection == admission.CAMERAS_REJECTION and self._unused_images()):
+            admission.check_reply(self.offer, reply, fingerprint)
         if not reply.accepted:
             self._fail(now_ns)
             return [Warn(f"server {server} refuses ({reply.rejection}): {reply.message}")]
@@ -270,10 +255,10 @@ class Handshake:
         if not self.duplicate_node or (not appeared and now_ns < self._next_warning_ns):
             return []
         self._next_warning_ns = now_ns + DUPLICATE_WARNING_NS
-        effects = self.close()
+        close = self.close()
         if appeared:
             self._fail(now_ns)
-        return [*effects, Warn(f"{self.duplicate_node}: waiting until it is gone")]
+        return [*close, Warn(f"{self.duplicate_node}: waiting until it is gone")]
 
     # -- time ----------------------------------------------------------------------------------------------
 
@@ -291,11 +276,11 @@ class Handshake:
             # Half-way to the deadline, and no third time. It only reads: under Zenoh, a server may answer
             # before it has discovered the robot, and such an answer is lost.
             self._step = replace(self._step, repeat_ns=self._step.due_ns)
-            return [GetStatus(self.server)]
+            return [effects.GetStatus(self.server)]
         if self.phase is Phase.WAITING:
             self._quiet_until_ns = self._quiet_until_ns or now_ns + DISCOVERY_NS
             self._enter(Phase.CHECKING, now_ns)
-            return [GetStatus(self.server)]
+            return [effects.GetStatus(self.server)]
         missed = f"server {self.server} {MISSED[self.phase]} within {self._config.service_timeout_s:g} s"
         close = self.close()
         self.servers.note(self.server, self._step.begin_ns, loading=False)
@@ -364,15 +349,16 @@ class Episodes:
 
     def begin(self, task: str, handshake: Handshake, now_ns: int) -> list[Effect]:
         """Begin the next episode and announce it to the server in use. An empty task keeps the old."""
-        effects = self.end_reset("overtaken by the next reset")
+        ended = self.end_reset("overtaken by the next reset")
         self.id += 1
         self.announced = False
         self.task = task or self.task
         session = handshake.session
         if session is None:
-            return [*effects, ResetEnded(self.id, False, "no server is in use")]
+            return [*ended, effects.ResetEnded(self.id, False, "no server is in use")]
         self._reset_deadline_ns = now_ns + self._reset_timeout_ns
-        return [*effects, ResetSession(handshake.server, session.session_id, self.id, session.session_token)]
+        session_id, token = session.session_id, session.session_token
+        return [*ended, effects.ResetSession(handshake.server, session_id, self.id, token)]
 
     def instruct(self, task: str) -> bool:
         """Set the task of the next request, in the same episode; return whether it has changed."""
@@ -397,4 +383,4 @@ class Episodes:
         if self._reset_deadline_ns is None:
             return []
         self._reset_deadline_ns = None
-        return [ResetEnded(self.id, acknowledged, outcome)]
+        return [effects.ResetEnded(self.id, acknowledged, outcome)]

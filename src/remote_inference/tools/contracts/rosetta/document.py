@@ -20,7 +20,6 @@ from remote_inference.base.documents.problems import show_value
 
 # -- What rosetta's `select` means for each message type, and how its data sets name the numbers ---------
 
-
 TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
 TWISTS = ("geometry_msgs/msg/Twist", "geometry_msgs/msg/TwistStamped")
 FLOATS = ("std_msgs/msg/Float32", "std_msgs/msg/Float64")
@@ -74,7 +73,7 @@ def has_paths(message_type: str, select: Sequence[str] | None) -> bool:
     return True
 
 
-def split_joint(text: str, fields: dict[str, str]) -> tuple[str, str]:
+def split_joint(text: str, fields: Mapping[str, str] = JOINT_FIELDS) -> tuple[str, str]:
     """Return field and joint of a selector such as `position.elbow`; a bare name is a position.
 
     Raises ValueError for another field.
@@ -113,7 +112,7 @@ def _joy(_place: int, text: str) -> str:
 
 
 _PARSERS: dict[str, Callable[[int, str], str]] = {
-    JOINT_STATE: lambda _index, text: ".".join(split_joint(text, JOINT_FIELDS)),
+    JOINT_STATE: lambda _index, text: ".".join(split_joint(text)),
     TRAJECTORY: _point,
     JOY: _joy,
     **dict.fromkeys(NESTED, _nested_path),
@@ -133,15 +132,13 @@ def prefixes_by_topic(topics: Iterable[str]) -> dict[str, str]:
     if len(parts) < 2:
         return dict.fromkeys(parts, "")
     depth = max(map(len, parts.values()))
-    columns = [
-        {topic: ".".join(words[place : place + 1]) for topic, words in parts.items()}
-        for place in range(depth)
-    ]
-    begins = [
-        {topic: ".".join(words[:length]) for topic, words in parts.items()} for length in range(2, depth + 1)
-    ]
-    differing = (names for names in (*columns, *begins) if len(set(names.values())) == len(parts))
-    return next(differing, dict.fromkeys(parts, ""))
+    columns = [slice(place, place + 1) for place in range(depth)]
+    begins = [slice(length) for length in range(2, depth + 1)]
+    for taken in (*columns, *begins):
+        names = {topic: ".".join(words[taken]) for topic, words in parts.items()}
+        if len(set(names.values())) == len(parts):
+            return names
+    return dict.fromkeys(parts, "")
 
 
 RAD2DEG, CLAMP, RESIZE = "rad2deg", "clamp", "resize"
@@ -208,10 +205,8 @@ class Source(Document):
         for index, item in enumerate(self.apply):
             if isinstance(item, str) or (isinstance(item, Mapping) and len(item) == 1):
                 continue
-            raise ValueError(
-                f"apply.{index}: found {show_value(item)}, expected an operator's name, or one name with "
-                "what it takes"
-            )
+            expected = "an operator's name, or one name with what it takes"
+            raise ValueError(f"apply.{index}: found {show_value(item)}, expected {expected}")
         names = [name for name, _ in self.operators]
         if names.count(RAD2DEG) > 1:
             raise ValueError(f"apply: found {RAD2DEG} {names.count(RAD2DEG)} times, expected it once")
@@ -375,18 +370,15 @@ def _check_topics(rosetta: Rosetta) -> None:
         channel = entry.source.channel
         other = seen.setdefault(channel.topic, entry)
         if other.source.channel.type != channel.type:
-            raise rosetta.fail(
-                f"{entry.place}.channel.type",
-                f"found {channel.type} for {channel.topic}, expected {other.source.channel.type} as in "
-                f"{other.place}",
-            )
+            found, expected = f"{channel.type} for {channel.topic}", other.source.channel.type
+            problem = f"found {found}, expected {expected} as in {other.place}"
+            raise rosetta.fail(f"{entry.place}.channel.type", problem)
     taken: dict[str, str] = {entry.source.channel.topic: entry.place for entry in rosetta.observations}
     for command in rosetta.actions:
         topic = command.source.channel.topic
         if topic in taken:
-            raise rosetta.fail(
-                f"{command.place}.channel.topic",
-                f"found {topic} as in {taken[topic]}, expected a topic that nothing else has: a contract has "
-                "one command for each, and reads none of them",
-            )
+            expected = "a topic that nothing else has"
+            why = "a contract has one command for each, and reads none of them"
+            problem = f"found {topic} as in {taken[topic]}, expected {expected}: {why}"
+            raise rosetta.fail(f"{command.place}.channel.topic", problem)
         taken[topic] = command.place

@@ -20,7 +20,6 @@ from remote_inference.tools.contracts.rosetta.numbers import Action, Losses, Nam
 
 # -- The observations of a contract of rosetta: the state and the cameras --------------------------------
 
-
 STATE = "observation.state"  # the feature that LeRobot's policies see as the state
 
 Item = dict[str, Any]
@@ -56,9 +55,8 @@ def _reader(entry: Entry[Source]) -> Reader:
     channel = entry.source.channel
     if channel.type == JOINT_STATE and not channel.decoder:
         return _joints
-    return (
-        _marked if channel.decoder or not document.has_paths(channel.type, entry.source.select) else _numbers
-    )
+    is_known = not channel.decoder and document.has_paths(channel.type, entry.source.select)
+    return _numbers if is_known else _marked
 
 
 def _head(entry: Entry[Source]) -> Item:
@@ -67,7 +65,7 @@ def _head(entry: Entry[Source]) -> Item:
 
 def _joints(entry: Entry[Source], in_data_set: Sequence[str], names: Names) -> list[Item]:
     """Return an item for each run of joints of one field: what a contract picks from a JointState by name."""
-    picked = [document.split_joint(text, document.JOINT_FIELDS) for text in entry.source.select or ()]
+    picked = [document.split_joint(text) for text in entry.source.select or ()]
     for (field, joint), name in zip(picked, in_data_set, strict=True):
         names.claim(joint if field == "position" else f"{joint}.{field}", name, entry.place)
     items = []
@@ -108,13 +106,11 @@ def suggest_images(rosetta: Rosetta, losses: Losses) -> tuple[dict[str, Item], d
             continue
         losses.note(entry)
         for operator, _ in entry.source.operators:
-            reason = (
-                "left out; the policy's manifest says the size" if operator == document.RESIZE else "left out"
-            )
-            losses.add(f"{entry.place}.apply.{operator}", f"{reason}, a contract changes no pictures")
-        name = re.sub(
-            r"[^A-Za-z0-9_]", "_", entry.key.removeprefix(document.CAMERAS).removeprefix("observation.")
-        )
+            size = "; the policy's manifest says the size" if operator == document.RESIZE else ""
+            reason = f"left out{size}, a contract changes no pictures"
+            losses.add(f"{entry.place}.apply.{operator}", reason)
+        key = entry.key.removeprefix(document.CAMERAS).removeprefix("observation.")
+        name = re.sub(r"[^A-Za-z0-9_]", "_", key)
         while not name or name in images:
             name += "_"
         known = channel.type in document.PICTURES and not channel.decoder
@@ -203,10 +199,8 @@ def _takeover(rosetta: Rosetta, actions: Sequence[Action], losses: Losses) -> di
             section = {"takeover": {"topic": source.channel.topic, "type": source.channel.type}}
     if events := rosetta.whole.teleop.events:
         for event in events.select:
-            losses.add(
-                f"teleop.events.{event}",
-                "left out, no button has a meaning here; services have: takeover, release, start_episode",
-            )
+            reason = "no button has a meaning here; services have: takeover, release, start_episode"
+            losses.add(f"teleop.events.{event}", f"left out, {reason}")
     for index, _ in enumerate(rosetta.whole.teleop.feedback):
         losses.add(f"teleop.feedback.{index}", "left out, nothing is sent to a person's device")
     return section
@@ -222,13 +216,8 @@ def _find_takeover_problem(rosetta: Rosetta, source: TeleopInput, actions: Seque
         return f"`takeover` takes a {JOINT_STATE} with the actions' names"
     if source.operators != targets[source.target].operators:
         return "its `apply` is not that of the action, and `takeover` is in the unit of the commands"
-    given = {
-        (joint, field)
-        for field, joint in (
-            document.split_joint(text, document.JOINT_FIELDS) for text in source.select or ()
-        )
-    }
-    if given != {(action.name, action.kind) for action in actions}:
+    given = {document.split_joint(text) for text in source.select or ()}
+    if given != {(action.kind, action.name) for action in actions}:
         return "its joints are not those of the actions"
     taken = {entry.source.channel.topic for entry in rosetta.actions}
     sensors = {entry.source.channel.topic: entry.source.channel.type for entry in rosetta.observations}

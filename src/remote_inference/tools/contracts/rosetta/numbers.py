@@ -39,15 +39,11 @@ class Losses:
         if source.kind != "continuous":
             self.add(f"{entry.place}.kind", f"{source.kind} is left out, a contract has plain numbers")
         if source.channel.decoder:
-            self.add(
-                f"{entry.place}.channel.decoder",
-                "left out; an entry point of remote_inference.message_readers reads a message by code",
-            )
+            reason = "left out; an entry point of remote_inference.message_readers reads a message by code"
+            self.add(f"{entry.place}.channel.decoder", reason)
         if source.align is not None and source.align.strategy != "hold":
-            self.add(
-                f"{entry.place}.align",
-                "left out; the newest message counts, and the parameter max_sensor_age_s bounds its age",
-            )
+            reason = "left out; the newest message counts, and the parameter max_sensor_age_s bounds its age"
+            self.add(f"{entry.place}.align", reason)
 
     @property
     def lines(self) -> list[str]:
@@ -70,11 +66,9 @@ class Names:
     def claim(self, name: str, in_data_set: str, place: str) -> str:
         """Add a name. Raises DocumentError for one that is there already: a contract has each name once."""
         if name in self.places:
-            raise self.rosetta.fail(
-                f"{place}.select",
-                f"found {name!r} as in {self.places[name]}, expected each name once: delete a source, or "
-                "give the joints of one driver a prefix",
-            )
+            found, remedy = self.places[name], "delete a source, or give the joints of one driver a prefix"
+            problem = f"found {name!r} as in {found}, expected each name once: {remedy}"
+            raise self.rosetta.fail(f"{place}.select", problem)
         self.in_data_set[name] = in_data_set
         self.places[name] = place
         return name
@@ -117,11 +111,9 @@ def rename(state: Names, actions: Names, losses: Losses) -> dict[str, str]:
     for name in {**state.in_data_set, **actions.in_data_set}:
         wanted = {names.in_data_set[name] for names in (state, actions) if name in names.in_data_set} - {""}
         if len(wanted) > 1:
-            losses.add(
-                name,
-                "the data set has one name for the state and another for the actions; a manifest may give "
-                "the policy this name for both, by state_names and action_names",
-            )
+            found_two = "the data set has one name for the state and another for the actions"
+            remedy = "a manifest may give the policy this name for both, by state_names and action_names"
+            losses.add(name, f"{found_two}; {remedy}")
         elif wanted and wanted != {name}:
             found[f"joints.{name}"] = wanted.pop()
     return found
@@ -130,17 +122,16 @@ def rename(state: Names, actions: Names, losses: Losses) -> dict[str, str]:
 def scale(source: Source, names: Sequence[str], is_angular: bool = True) -> dict[str, Any]:
     """Return the key `scale` of numbers, or nothing. is_angular: whether they may count in degrees."""
     names_of_operators = [name for name, _ in source.operators]
-    if custom := [
-        name for name in names_of_operators if name not in (document.RAD2DEG, document.CLAMP, document.RESIZE)
-    ]:
+    known = (document.RAD2DEG, document.CLAMP, document.RESIZE)
+    if custom := [name for name in names_of_operators if name not in known]:
         which = ", ".join(custom)
         unit = mark(f"the policy's unit, which rosetta's operator {which} makes; or delete this scale")
         factor = mark(f"how many of it are one of the message's unit; add an offset if {which} shifts")
         return {"scale": [{"unit": unit, "names": list(names), "factor": factor}]}
     if document.RAD2DEG not in names_of_operators:
         return {}
-    known = {"unit": "degrees", "names": list(names)}
-    return {"scale": [known if is_angular else known | {"unit": "rad2deg", "factor": PER_RADIAN}]}
+    degrees = {"unit": "degrees", "names": list(names)}
+    return {"scale": [degrees if is_angular else degrees | {"unit": "rad2deg", "factor": PER_RADIAN}]}
 
 
 def clamp(rosetta: Rosetta, entry: Entry[Any]) -> tuple[float, float] | None:
@@ -154,14 +145,12 @@ def clamp(rosetta: Rosetta, entry: Entry[Any]) -> tuple[float, float] | None:
         else:
             return None  # nobody knows in which unit what follows is
     if low >= high:
-        raise rosetta.fail(
-            f"{entry.place}.apply", f"found clamps to {low:g} and {high:g}, expected min < max"
-        )
+        problem = f"found clamps to {low:g} and {high:g}, expected min < max"
+        raise rosetta.fail(f"{entry.place}.apply", problem)
     return (low, high) if math.isfinite(low) else None
 
 
 # -- The actions: their names, kinds and limits, and the controllers' commands ---------------------------
-
 
 ACTION = "action"  # the feature that LeRobot's policies answer with
 LINEAR = "linear"  # part of the path of a velocity in m/s
@@ -183,20 +172,18 @@ Command = tuple[dict[str, Any], list[Action]]  # the message's part of a control
 
 def _joints(entry: Actions, in_data_set: Sequence[str], names: Names) -> Command:
     is_trajectory = entry.source.channel.type == document.TRAJECTORY
+    fields = document.POINT_FIELDS if is_trajectory else document.JOINT_FIELDS
     actions: list[Action] = []
     for index, text in enumerate(entry.source.select or ()):
         where = f"{entry.place}.select.{index}"
         if text.startswith("acceleration"):
             raise names.rosetta.fail(where, f"found {text!r}, expected position.NAME")
-        kind, joint = document.split_joint(
-            text, document.POINT_FIELDS if is_trajectory else document.JOINT_FIELDS
-        )
-        if is_trajectory and kind != "position":
-            words = "expected position.NAME: a trajectory is one of positions"
-            raise names.rosetta.fail(where, f"found {text!r}, {words}")
-        if actions and kind != actions[0].kind:
-            words = f"expected {actions[0].kind}.NAME as before: a controller takes actions of one kind"
-            raise names.rosetta.fail(where, f"found {text!r}, {words}")
+        kind, joint = document.split_joint(text, fields)
+        expected = "position.NAME: a trajectory is one of positions"
+        if actions:
+            expected = f"{actions[0].kind}.NAME as before: a controller takes actions of one kind"
+        if (is_trajectory and kind != "position") or (actions and kind != actions[0].kind):
+            raise names.rosetta.fail(where, f"found {text!r}, expected {expected}")
         actions.append(Action(names.claim(joint, in_data_set[index], entry.place), kind, entry))
     return {"names": [action.name for action in actions]}, actions
 
@@ -214,11 +201,9 @@ def _array(entry: Actions, in_data_set: Sequence[str], names: Names) -> Command:
         actions.append(Action(name, field if is_joint else "", entry))
     kinds = {action.kind for action in actions}
     if len(kinds) > 1:
-        raise names.rosetta.fail(
-            f"{entry.place}.select",
-            f"found {' and '.join(sorted(kind or 'other words' for kind in kinds))}, expected one of "
-            "them: a controller takes actions of one kind",
-        )
+        found = " and ".join(sorted(kind or "other words" for kind in kinds))
+        problem = f"found {found}, expected one of them: a controller takes actions of one kind"
+        raise names.rosetta.fail(f"{entry.place}.select", problem)
     return {"names": [action.name for action in actions]}, actions
 
 
@@ -240,10 +225,8 @@ def _marked(entry: Actions, in_data_set: Sequence[str], names: Names) -> Command
     own = [names.choose(called, entry) for called in in_data_set]
     channel = entry.source.channel
     who = channel.encoder or f"rosetta's encoder of {channel.type}"
-    wanted = mark(
-        f"a mapping with a field of {channel.type} for each of {', '.join(own)}, as {who} fills them"
-    )
-    return {"fields": wanted}, [Action(name, "", entry) for name in own]
+    wanted = f"a mapping with a field of {channel.type} for each of {', '.join(own)}, as {who} fills them"
+    return {"fields": mark(wanted)}, [Action(name, "", entry) for name in own]
 
 
 _BY_TYPE: dict[str, Callable[[Actions, Sequence[str], Names], Command]] = {
@@ -268,10 +251,9 @@ def suggest_actions(
             reason = f"joins the one action vector; LeRobot's policies answer with {ACTION} alone"
             losses.add(entry.place, reason)
         if channel.encoder:
-            losses.add(
-                f"{entry.place}.channel.encoder",
-                "left out; an entry point of remote_inference.command_interfaces writes a message by code",
-            )
+            writers = "remote_inference.command_interfaces"
+            reason = f"left out; an entry point of {writers} writes a message by code"
+            losses.add(f"{entry.place}.channel.encoder", reason)
         translate = _marked if channel.encoder else _BY_TYPE.get(channel.type, _marked)
         content, own = translate(entry, in_data_set, names)
         sinks.append({"topic": channel.topic, "type": channel.type, **content})
