@@ -61,7 +61,7 @@ SOURCES := $(shell find src action msg srv scripts launch config examples -type 
 	pyproject.toml tools/ros_wheels.cmake
 
 .PHONY: help distros setup demo test test-nodes test-fast test-robot test-distribution try-peers test-policies test-lerobot test-hud test-environments fuzz golden soak soak-nodes mutants sbom lint format docs status-picture provenance-picture fault-table bench \
-	bench-control bench-capacity bench-peers bench-against bench-waterfall bench-bags bench-fleet bench-rollouts bench-evaluation bench-batches bench-weights bench-weights-pause train-demo study clean
+	bench-control bench-ticks bench-capacity bench-peers bench-against bench-waterfall bench-bags bench-fleet bench-rollouts bench-evaluation bench-batches bench-weights bench-weights-pause train-demo study clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -156,6 +156,9 @@ bench: setup  ## measure the request cycle against a bare rclpy ping-pong of the
 
 bench-control: setup  ## measure how evenly the control thread ticks, idle, loaded and while the server is killed
 	@$(RUN) python benchmarks/control_jitter.py $(ARGS)
+
+bench-ticks: setup  ## measure which share of its period a control tick takes, by rate, controller and bounds
+	@$(RUN) python benchmarks/control_ticks.py $(ARGS)
 
 bench-capacity: setup  ## measure what one server serves as its sessions grow (ARGS="--acceptance" checks fairness)
 	@$(RUN) python benchmarks/capacity.py $(ARGS)

@@ -22,6 +22,7 @@ from remote_inference.learn.environments.emulated_robot import (
     PolicyChunk,
 )
 from remote_inference.learn.environments.policy_view import PolicyView
+from remote_inference.learn.environments.robot_contract import make_robot_contract
 from remote_inference.robot.config import RobotConfig
 from support.environments.drawer import CHUNK, FRONT, Drawer, PullPolicy
 
@@ -231,6 +232,25 @@ def test_asked_in_every_tick_a_policy_is_played_by_means_of_its_chunks() -> None
 def test_a_policy_that_continues_its_chunks_is_played_by_no_means() -> None:
     with pytest.raises(EmulationError, match="merge_mode: found 'ensemble', expected another"):
         play(latency_s=0.0, config=RobotConfig(merge_mode="ensemble"), policy=Continuing())
+
+
+class Measured(Policy):
+    """Says its units, which an environment does not know."""
+
+    @property
+    def spec(self) -> Any:
+        return replace(super().spec, units={"turn": "deg", "pull": "m"})
+
+
+def test_a_policy_that_says_its_units_is_played() -> None:
+    said, unsaid = play(0.2, policy=Measured()), play(0.2)
+    assert np.array_equal(said.commands, unsaid.commands)
+    assert said.requests
+
+
+def test_the_contract_of_a_policy_s_robot_has_the_policy_s_units_but_for_degrees() -> None:
+    contract = make_robot_contract(Drawer().spec, Measured().spec, "open")
+    assert (contract.actions.unit("turn"), contract.actions.unit("pull")) == ("rad", "m")
 
 
 def test_only_what_the_policy_wants_is_asked_of_the_environment() -> None:

@@ -70,8 +70,8 @@ def draw_joints(
         style.shade(axes, [(e.begin_s, e.end_s - e.begin_s) for e in troubled], style.TROUBLE)
         style.shade(axes, held, style.LIGHT)
         if marked:
-            height = axes.get_xaxis_transform()
-            axes.vlines(boundaries, 0, 1, color=style.GREY, linewidth=0.5, alpha=0.7, transform=height)
+            transform = axes.get_xaxis_transform()
+            axes.vlines(boundaries, 0, 1, color=style.GREY, linewidth=0.5, alpha=0.7, transform=transform)
         _draw_measured(axes, joint, begin, end)
         for shown, look in zip(drawn, _LOOKS.values(), strict=True):
             values = np.where(shown, executed.action[ticks, i], np.nan)

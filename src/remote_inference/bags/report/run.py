@@ -145,8 +145,8 @@ def _draw_latency(axes: Axes, timeline: Timeline) -> None:
     lost = requests.t_s[~requests.answered]
     if len(lost):
         cross: dict[str, Any] = {"color": style.VERMILLION, "marker": "x", "linestyle": "none"}
-        low, width = np.full(len(lost), 0.04), axes.get_xaxis_transform()
-        axes.plot(lost, low, **cross, markersize=6, markeredgewidth=1.6, transform=width)
+        low, transform = np.full(len(lost), 0.04), axes.get_xaxis_transform()
+        axes.plot(lost, low, **cross, markersize=6, markeredgewidth=1.6, transform=transform)
         handles.append(Line2D([], [], **cross, label="request without answer"))
     style.heading(axes, text)
     style.legend(axes, handles)

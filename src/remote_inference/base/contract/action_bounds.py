@@ -19,7 +19,7 @@ from pydantic import (
 
 from remote_inference.base.contract.action_kinds import LimitKind
 from remote_inference.base.contract.fields import Finite, Name, Positive, require_unique
-from remote_inference.base.contract.policy_units import DEGREE_WORDS, PolicyRotation
+from remote_inference.base.contract.policy_units import PolicyRotation, is_degree
 from remote_inference.base.documents.document import Document
 
 # -- Poses: seven actions that are one target of a Cartesian controller -----------------------------------
@@ -286,7 +286,7 @@ class JointLimit(Document):
     @field_validator("unit", mode="after")
     @classmethod
     def _is_no_degree(cls, value: str | None) -> str | None:
-        if value is not None and value.lower().partition("/")[0].strip() in DEGREE_WORDS:
+        if value is not None and is_degree(value):
             raise ValueError(
                 f"found {value}, expected limits in rad or rad/s, as ROS has angles: the policy's degrees "
                 "stand in scale"

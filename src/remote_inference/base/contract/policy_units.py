@@ -27,6 +27,13 @@ from remote_inference.base.rotations import ROTATION_FORMS, RotationForm
 
 MOST = 1e6  # of a range's ends and of a factor: beyond it, float32 would not do
 DEGREE_WORDS = ("degree", "degrees", "deg", "degs", "\u00b0")  # as people write them
+
+
+def is_degree(unit: str) -> bool:
+    """Return whether a unit is of degrees, or of degrees per something."""
+    return unit.lower().partition("/")[0].strip() in DEGREE_WORDS
+
+
 LEAST = 1e-6  # of a factor, and between a range's ends
 QUATERNION = "quaternion"  # the quantity of its four numbers
 

@@ -100,7 +100,8 @@ class EmulatedRobot:
         DocumentError for an environment that cannot be a robot.
         """
         self._view = view
-        policy = self._policy = view.policy
+        # An environment has no units: its numbers are the policy's.
+        policy = self._policy = replace(view.policy, units={})
         self._contract = contract or make_robot_contract(view.environment, policy, task)
         try:
             config.check_fallback(view.environment.actions.kind)

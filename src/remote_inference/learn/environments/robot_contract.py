@@ -11,6 +11,7 @@ from typing import Any
 
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.image_source import IMAGE
+from remote_inference.base.contract.policy_units import is_degree
 from remote_inference.base.contract.state_source import JOINT_STATE
 from remote_inference.base.documents.document import parse_document
 from remote_inference.base.policy import PolicySpec
@@ -27,7 +28,12 @@ def make_robot_contract(environment: EnvironmentSpec, policy: PolicySpec, task: 
 
 def write_robot_contract(environment: EnvironmentSpec, policy: PolicySpec, task: str) -> dict[str, Any]:
     """Return the contract of a policy's robot as its file has it."""
-    return _write(environment, task, policy.state_names, policy.action_names, policy.image_shapes)
+    content = _write(environment, task, policy.state_names, policy.action_names, policy.image_shapes)
+    for name, limit in content["actions"]["limits"].items():  # an environment's numbers are the policy's
+        unit = policy.units.get(name, "")
+        if unit and not is_degree(unit):
+            limit["unit"] = unit
+    return content
 
 
 def make_data_set_contract(environment: EnvironmentSpec, task: str, cameras: Sequence[str]) -> Contract:

@@ -37,6 +37,15 @@ COUNTS = {
     "request_errors": "Requests answered with ERROR, or not at all.",
 }
 
+# Of the server, by fields of its snapshot.
+TOTALS = {
+    "refused_sessions": "Offers of sessions that the server has refused; the log says why. A robot asks "
+    "again and again.",
+    "audit_lines_dropped": "Lines of the request log lost to a full queue or a file that could not be "
+    "written.",
+    "captures_dropped": "Captures lost to a full queue or a folder that could not be written.",
+}
+
 
 class ServerMetrics(Collector):
     """One server's metrics in a registry of its own.
@@ -141,33 +150,18 @@ class ServerMetrics(Collector):
         policy = {"policy": now.policy, "fingerprint": now.policy_fingerprint, "device": now.device}
         server = {"server": now.server, "instance_id": now.instance_id, **policy}
         yield InfoMetricFamily("policy_server", "The served policy; constant 1.", server)
+        busy = "Fraction of the last 5 s in which the inference thread had a batch, 0 to 1."
         gauges = {
             "ready": ("1 while the server is ready for robots, as in /readyz.", ready),
             "sessions": ("Open sessions.", len(now.sessions)),
             "max_sessions": ("Sessions admitted at once.", now.max_sessions),
-            "load_ratio": (
-                "Fraction of the last 5 s in which the inference thread had a batch, 0 to 1.",
-                now.load,
-            ),
+            "load_ratio": (busy, now.load),
             "failed_batches": ("Batches in a row that the policy failed to answer.", now.failed_batches),
         }
         for name, (text, value) in gauges.items():
             yield GaugeMetricFamily(f"policy_server_{name}", text, value)
-        yield CounterMetricFamily(
-            "policy_server_refused_sessions",
-            "Offers of sessions that the server has refused; the log says why. A robot asks again and again.",
-            now.refused_sessions,
-        )
-        yield CounterMetricFamily(
-            "policy_server_audit_lines_dropped",
-            "Lines of the request log lost to a full queue or a file that could not be written.",
-            now.audit_lines_dropped,
-        )
-        yield CounterMetricFamily(
-            "policy_server_captures_dropped",
-            "Captures lost to a full queue or a folder that could not be written.",
-            now.captures_dropped,
-        )
+        for name, text in TOTALS.items():
+            yield CounterMetricFamily(f"policy_server_{name}", text, getattr(now, name))
         yield from _weights_families(now.weights)
 
 
@@ -218,11 +212,8 @@ def _weights_families(weights: WeightsView) -> Iterator[Metric]:
     yield CounterMetricFamily(
         "policy_server_weights_received_bytes", "Bytes that trainers have sent.", weights.received_bytes
     )
-    updates = CounterMetricFamily(
-        "policy_server_weights_updates",
-        "Updates of the weights, by what they have come to.",
-        labels=("result",),
-    )
+    text = "Updates of the weights, by what they have come to."
+    updates = CounterMetricFamily("policy_server_weights_updates", text, labels=("result",))
     updates.add_metric(["applied"], weights.applied)
     updates.add_metric(["rolled_back"], weights.rolled_back)
     for reason, count in weights.refused.items():

@@ -58,11 +58,8 @@ class GatewayHost:
 
     def record_refusal(self, session: Session, seq_id: int, episode_id: int, problem: str) -> None:
         """Record a request that the gateway cannot hand on, in the request log and the metrics."""
-        problem = f"malformed observation: {problem}"
-        record = RequestRecord.of(
-            session.offer, session.session_id, problem, seq_id=seq_id, episode_id=episode_id
-        )
-        self.log_request(record)
+        id_, problem = session.session_id, f"malformed observation: {problem}"
+        self.log_request(RequestRecord.of(session.offer, id_, problem, seq_id=seq_id, episode_id=episode_id))
 
     def find_refusal(self) -> str:
         """Return why no client is admitted now, or an empty string."""
@@ -97,8 +94,7 @@ def open_gateway(host: GatewayHost) -> Gateway | None:
     try:
         endpoint = resolve_name("remote_inference.server.gateways.endpoint:OpenpiEndpoint")
     except ImportError as error:
-        raise StartupError(
-            f"openpi: found no {error.name}, expected it installed: pip install websockets"
-        ) from error
+        expected = "it installed: pip install websockets"
+        raise StartupError(f"openpi: found no {error.name}, expected {expected}") from error
     gateway: Gateway = endpoint(section, host)
     return gateway

@@ -192,9 +192,8 @@ class PolicyServer(LifecycleNode):
                 while_loading=partial(answer_waiting, self, self._status_service),
             )
             self._sessions.start(self._serving)
-            self._gateway = open_gateway(
-                GatewayHost(self._serving, self._sessions, self._log_request, self._on_failure)
-            )
+            host = GatewayHost(self._serving, self._sessions, self._log_request, self._on_failure)
+            self._gateway = open_gateway(host)
         except StartupError as error:
             return self._refuse_to_configure(str(error))
         except Exception as error:  # rclpy would swallow it
@@ -252,10 +251,8 @@ class PolicyServer(LifecycleNode):
                 quiet_s = now_s + DRAIN_QUIET_S
         if not serving.idle and len(self._registry):  # without a session nobody waits for an answer
             cause = "" if serving.alive else ": the inference thread has ended"
-            waited_s = now_s - begin_s
-            self.get_logger().error(
-                f"draining: gave up after {waited_s:.1f} s with requests unanswered{cause}"
-            )
+            waited = f"{now_s - begin_s:.1f} s"
+            self.get_logger().error(f"draining: gave up after {waited} with requests unanswered{cause}")
 
     def _refuse_to_configure(self, reason: str) -> TransitionCallbackReturn:
         self._unload()
@@ -329,9 +326,8 @@ class PolicyServer(LifecycleNode):
         if record.status == "ok":
             return
         text = f"request {record.seq_id} of {record.client} failed: {record.outcome}"
-        if line := self._failures.line(
-            text, time.monotonic(), f"{record.robot} {without_numbers(record.outcome)}"
-        ):
+        subject = f"{record.robot} {without_numbers(record.outcome)}"
+        if line := self._failures.line(text, time.monotonic(), subject):
             about(self.get_logger(), record.robot, record.session_id).warning(line)
 
     # -- status --------------------------------------------------------------------------------------------

@@ -142,10 +142,8 @@ class TaskPool:
         """on_failure: called on the pool's thread with what a task raised; that thread then ends."""
         self._on_failure = on_failure
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._threads = [
-            threading.Thread(target=self._run, name=f"{name}_{index}", daemon=True)
-            for index in range(threads)
-        ]
+        names = [f"{name}_{index}" for index in range(threads)]
+        self._threads = [threading.Thread(target=self._run, name=own, daemon=True) for own in names]
         for thread in self._threads:
             thread.start()
 

@@ -37,6 +37,11 @@ from remote_inference.server.policy_error import explain_policy_error, trace_pol
 from remote_inference.server.sessions import Session, SessionExpiry, SessionRegistry
 from remote_inference.srv import CloseSession, OpenSession, ResetSession
 
+# Not rclpy's default events, four per session: its executor compares them all for every message. They only
+# log an incompatible QoS, which the robot's endpoints log, too.
+_NO_EVENTS = SubscriptionEventCallbacks(use_default_callbacks=False)
+_NO_PUBLISHER_EVENTS = PublisherEventCallbacks(use_default_callbacks=False)
+
 
 class Refusals:
     """Counts refused offers, and logs them; those of one robot by one rule repeat. Any thread may call it."""
@@ -78,14 +83,12 @@ class RosLink:
         self._state: Subscription | None = None
         self._node = node
         self._offer = offer
-        # Without rclpy's default events, four per session: its executor compares them all for every message.
-        # They only log an incompatible QoS, which the robot's endpoints log, too.
         with ExitStack() as undo:  # destroys the endpoints if a later step fails
             self._publisher = node.create_publisher(
                 ActionChunk,
                 in_namespace(offer.robot_namespace, qos.CHUNK_TOPIC),
                 qos.EXCHANGE_QOS,
-                event_callbacks=PublisherEventCallbacks(use_default_callbacks=False),
+                event_callbacks=_NO_PUBLISHER_EVENTS,
             )
             undo.callback(node.destroy_publisher, self._publisher)
             self._subscription: Subscription | None = node.create_subscription(
@@ -94,7 +97,7 @@ class RosLink:
                 enqueue,
                 qos.EXCHANGE_QOS,
                 raw=True,
-                event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
+                event_callbacks=_NO_EVENTS,
             )
             undo.callback(node.destroy_subscription, self._subscription)
             self._robot_gids = find_robot_gids(node, offer)
@@ -119,11 +122,7 @@ class RosLink:
         if is_quiet and self._state is None:
             topic = in_namespace(self._offer.robot_namespace, qos.STATE_TOPIC)
             self._state = self._node.create_subscription(
-                ClientState,
-                topic,
-                self._take_state,
-                qos.LATCHED_QOS,
-                event_callbacks=SubscriptionEventCallbacks(use_default_callbacks=False),
+                ClientState, topic, self._take_state, qos.LATCHED_QOS, event_callbacks=_NO_EVENTS
             )
         elif not is_quiet and self._state is not None:
             self._node.destroy_subscription(self._state)

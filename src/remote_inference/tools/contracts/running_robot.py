@@ -235,9 +235,8 @@ def _choose_commands(
             entry = {"topic": command.topic, "type": command.type, "names": list(command.names)}
             left_out.append(LeftOut("commands", [entry], f"controller {command.inactive}: {DRIVERS_PAGE}"))
         else:
-            notes.append(
-                f"{command.topic}: controller {command.inactive}, activate it before it is commanded"
-            )
+            remedy = "activate it before it is commanded"
+            notes.append(f"{command.topic}: controller {command.inactive}, {remedy}")
             chosen.append(command)
     return sorted(chosen, key=lambda command: command.topic)
 
@@ -255,9 +254,8 @@ def _suggest_commands(commands: Iterable[CommandTopic]) -> Any:
         sinks.append({"topic": command.topic, "type": command.type, "names": names})
     if not sinks:
         topic = mark("the topic from which the controller takes commands; none was found")
-        sinks.append(
-            {"topic": topic, "type": generated.UNKNOWN_COMMAND_TYPE, "names": mark("a list of actions")}
-        )
+        names = mark("a list of actions")
+        sinks.append({"topic": topic, "type": generated.UNKNOWN_COMMAND_TYPE, "names": names})
     return sinks
 
 
@@ -269,6 +267,7 @@ DRIVERS_PAGE = "docs/reference/drivers.md"
 GRIPPER_PAGE = "docs/how-to/gripper_action.md"
 STATE_PAGE = "docs/how-to/state_from_any_message.md"
 ACTION = "/action/"  # in the types of actions
+STOP_WHEN = mark("true or false: what stops the robot")
 MOST_FIELDS = 16  # of an entry
 # Of the runtime, not of the robot.
 _PLUMBING = re.compile(
@@ -323,9 +322,7 @@ _PLACES = (  # the first that fits
         "stops",
         f"true or false, which may be a stop: {CONTRACT_PAGE}",
         lambda topic: topic.is_published and topic.type == "std_msgs/msg/Bool",
-        wrap=lambda topic, entry: {
-            _slug(topic): entry | {"stop_when": mark("true or false: what stops the robot")}
-        },
+        wrap=lambda topic, entry: {_slug(topic): entry | {"stop_when": STOP_WHEN}},
     ),
     _Place(
         "commands",
@@ -356,10 +353,8 @@ def _leave_out_others(topics: Iterable[OtherTopic], notes: list[str]) -> list[Le
         place = next((place for place in _PLACES if place.fits(topic)), None)
         if place is None or _PLUMBING.fullmatch(topic.type):  # None: only observers listen
             continue
-        entry: dict[str, Any] = {
-            "action" if ACTION in topic.type else "topic": topic.topic,
-            "type": topic.type,
-        }
+        key = "action" if ACTION in topic.type else "topic"
+        entry: dict[str, Any] = {key: topic.topic, "type": topic.type}
         why = f"{place.why}; {topic.remedy}" if topic.remedy else place.why
         if place.fields is not None and not topic.remedy:
             if not (fields := place.fields(topic)):

@@ -32,10 +32,8 @@ def load(source: ModelSource) -> Policy:
     try:
         import lerobot.policies  # noqa: F401, PLC0415  takes seconds, and defines the kinds of policies
     except ImportError as error:
-        raise PolicyError(
-            "model.backend: 'lerobot' needs Python 3.12 and LeRobot 0.6: pip install "
-            f"'ros-remote-inference[lerobot]' ({error})"
-        ) from error
+        needed = "Python 3.12 and LeRobot 0.6: pip install 'ros-remote-inference[lerobot]'"
+        raise PolicyError(f"model.backend: 'lerobot' needs {needed} ({error})") from error
     from remote_inference.server.policies.lerobot.loading import load_checkpoint  # noqa: PLC0415  imports LeRobot
 
     return load_checkpoint(checkpoint, source, options)

@@ -58,7 +58,6 @@ def _horizon(config: Any) -> tuple[int, int]:
 
 _TOKENIZER = ("tokenizer*", "special_tokens_map.json")
 _CONFIGURATION = ("*.json", "*.txt")
-
 _STEP = ("model.denoise_step",)
 
 FAMILIES: Mapping[str, Family] = {
@@ -151,10 +150,8 @@ def read_checkpoint(path: str) -> Checkpoint:
     """
     folder = Path(path)
     if not folder.is_dir():
-        raise PolicyError(
-            f"model.path: {folder}: found no folder, expected a LeRobot checkpoint on this machine; nothing "
-            "is fetched from a hub"
-        )
+        expected = "a LeRobot checkpoint on this machine; nothing is fetched from a hub"
+        raise PolicyError(f"model.path: {folder}: found no folder, expected {expected}")
     config_file = folder / CONFIG_FILE
     config = parse_json(_read(config_file, Content.JSON), str(config_file))
     kind = _find_kind(config, config_file)
@@ -165,13 +162,8 @@ def read_checkpoint(path: str) -> Checkpoint:
         raise PolicyError(f"{weights_file}: missing, expected the weights in one safetensors file{found}")
     if problem := file_content.find_mismatch(file_content.read_head(weights_file), Content.SAFETENSORS):
         raise PolicyError(f"{weights_file}: {problem}")
-    return Checkpoint(
-        folder,
-        kind,
-        config,
-        _read_pipeline(folder / PRE_FILE),
-        _read_pipeline(folder / POST_FILE),
-    )
+    pre, post = _read_pipeline(folder / PRE_FILE), _read_pipeline(folder / POST_FILE)
+    return Checkpoint(folder, kind, config, pre, post)
 
 
 def _find_kind(config: Any, file: Path) -> str:
@@ -184,9 +176,8 @@ def _find_kind(config: Any, file: Path) -> str:
     if kind in WITHOUT_CHUNKS:
         raise PolicyError(f"{file}: type: found {kind!r}, which predicts no chunks and cannot be served")
     if config.get("use_peft"):
-        raise PolicyError(
-            f"{file}: use_peft: found true, an adapter alone; expected a whole policy: merge it"
-        )
+        found = f"{file}: use_peft: found true, an adapter alone"
+        raise PolicyError(f"{found}; expected a whole policy: merge it")
     return kind
 
 
@@ -204,10 +195,9 @@ def find_renames(checkpoint: Checkpoint, needed: Sequence[str]) -> tuple[str, ..
     given = {key: renames.get(key, key) for key in needed}  # what each becomes
     for key, new in given.items():
         if key not in given.values():
-            raise PolicyError(
-                f"{place}: found {show_value(key)} renamed to {show_value(new)}, and nothing in its place; "
-                f"expected a map that leaves it: the policy reads it (input_features of {CONFIG_FILE})"
-            )
+            found = f"{show_value(key)} renamed to {show_value(new)}, and nothing in its place"
+            expected = f"a map that leaves it: the policy reads it (input_features of {CONFIG_FILE})"
+            raise PolicyError(f"{place}: found {found}; expected {expected}")
     changed = [(key, new) for key, new in given.items() if key != new]
     return tuple(f"{key} of the robot is {new} of the policy (rename_map)" for key, new in changed)
 
@@ -231,26 +221,21 @@ def _check_step(place: str, step: Any) -> None:
     if not isinstance(step, dict):
         raise PolicyError(f"{place}: found {show_value(step)}, expected a mapping of keys")
     if "class" in step:
-        raise PolicyError(
-            f"{place}.class: found {show_value(step['class'])}, expected a registry_name: a class would run "
-            "code that the checkpoint chooses"
-        )
+        expected = "a registry_name: a class would run code that the checkpoint chooses"
+        raise PolicyError(f"{place}.class: found {show_value(step['class'])}, expected {expected}")
     if unknown := sorted(step.keys() - STEP_KEYS):
-        raise PolicyError(
-            f"{place}.{unknown[0]}: found an unknown key, expected {', '.join(sorted(STEP_KEYS))}"
-        )
+        expected = ", ".join(sorted(STEP_KEYS))
+        raise PolicyError(f"{place}.{unknown[0]}: found an unknown key, expected {expected}")
     name = step.get("registry_name")
     if not isinstance(name, str) or name not in STEPS:
-        raise PolicyError(
-            f"{place}.registry_name: found {show_value(name)}, expected one of {', '.join(sorted(STEPS))}"
-        )
+        expected = f"one of {', '.join(sorted(STEPS))}"
+        raise PolicyError(f"{place}.registry_name: found {show_value(name)}, expected {expected}")
     if not isinstance(step.get("config", {}), dict):
         raise PolicyError(f"{place}.config: found {show_value(step['config'])}, expected a mapping of keys")
     file = step.get("state_file", "none.safetensors")
     if not isinstance(file, str) or Path(file).name != file or Path(file).suffix != ".safetensors":
-        raise PolicyError(
-            f"{place}.state_file: found {show_value(file)}, expected the name of a safetensors file beside it"
-        )
+        expected = "the name of a safetensors file beside it"
+        raise PolicyError(f"{place}.state_file: found {show_value(file)}, expected {expected}")
 
 
 def _describe(file: Path) -> str:
@@ -330,10 +315,8 @@ def find_names(options: LeRobotOptions, folder: Path, state_dim: int | None, act
     fps = options.trained_fps or data_set.get("fps")
     if isinstance(fps, bool) or not isinstance(fps, (int, float)) or not fps > 0:
         where = f"{file}: fps" if file else "model.options: trained_fps"
-        raise PolicyError(
-            f"{where}: found {show_value(fps)}, expected the control rate of the training data [Hz], which a "
-            "checkpoint does not have"
-        )
+        expected = "the control rate of the training data [Hz], which a checkpoint does not have"
+        raise PolicyError(f"{where}: found {show_value(fps)}, expected {expected}")
 
     def find(key: str, stated: tuple[str, ...], feature: str, count: int | None) -> tuple[str, ...]:
         if stated or not file:

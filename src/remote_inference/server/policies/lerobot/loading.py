@@ -42,7 +42,6 @@ from remote_inference.server.policies.torch_device import free_network, parse_de
 # LeRobot configures it in `config.json`: `dtype` of pi0, pi05 and xvla, and `load_vlm_weights` of smolvla,
 # which puts the language model and the expert into bfloat16. Networks of the other kinds are in float32.
 
-
 DTYPES = ("float32", "bfloat16")
 LEROBOTS_WORDS = ("dtype", "load_vlm_weights")
 
@@ -57,9 +56,8 @@ def set_precision(config: Any, dtype: str | None) -> None:
     if dtype is None:
         return
     if dtype not in DTYPES:
-        raise PolicyError(
-            f"model.dtype: found {dtype!r}, expected {' or '.join(DTYPES)} for a policy of type {config.type}"
-        )
+        expected = f"{' or '.join(DTYPES)} for a policy of type {config.type}"
+        raise PolicyError(f"model.dtype: found {dtype!r}, expected {expected}")
     if hasattr(config, "dtype"):
         config.dtype = dtype
     if hasattr(config, "load_vlm_weights"):
@@ -199,9 +197,8 @@ def _read_config(checkpoint: Checkpoint) -> Any:
         raise PolicyError(f"{found}, expected 1 for a policy of type {checkpoint.kind}")
     for key, (expected, reason) in LEFT_OUT.items():
         if (value := raw.get(key, expected)) != expected:
-            raise PolicyError(
-                f"{file}: {key}: found {show_value(value)}, expected {show_value(expected)}: {reason}"
-            )
+            found = f"{file}: {key}: found {show_value(value)}"
+            raise PolicyError(f"{found}, expected {show_value(expected)}: {reason}")
     try:
         return PreTrainedConfig.from_pretrained(str(checkpoint.folder), local_files_only=True)
     except Exception as error:  # LeRobot and its parser raise what they like
@@ -212,18 +209,16 @@ def _find_features(checkpoint: Checkpoint, config: Any) -> Features:
     """Return what the policy takes and gives. Raises PolicyError for what no robot sends."""
     file = checkpoint.folder / CONFIG_FILE
     if config.action_feature is None:
-        raise PolicyError(
-            f"{file}: output_features: found {sorted(config.output_features or {})}, expected action"
-        )
+        outputs = sorted(config.output_features or {})
+        raise PolicyError(f"{file}: output_features: found {outputs}, expected action")
     state_dim = None
     image_shapes = {}
     for name, feature in (config.input_features or {}).items():
         if feature.type is FeatureType.VISUAL and not name.startswith(EMPTY_CAMERA):
             channels, height, width = feature.shape
             if channels != 3:
-                raise PolicyError(
-                    f"{file}: input_features.{name}: found {channels} channels, expected 3: RGB"
-                )
+                found = f"{file}: input_features.{name}: found {channels} channels"
+                raise PolicyError(f"{found}, expected 3: RGB")
             image_shapes[name] = (height, width, channels)
         elif name == STATE:
             (state_dim,) = feature.shape
@@ -272,10 +267,10 @@ def _load_tokenizer(checkpoint: Checkpoint, language_model: Path | None) -> Any:
     try:
         return AutoTokenizer.from_pretrained(name, local_files_only=True)
     except Exception as error:  # as the tokenizers do
-        raise PolicyError(
-            f"{checkpoint.pre.file}: tokenizer_processor.tokenizer_name: found {name!r}, which is not on "
-            f"this machine, expected a folder in model.options: language_model ({one_line(error)})"
-        ) from error
+        place = f"{checkpoint.pre.file}: tokenizer_processor.tokenizer_name"
+        expected = f"a folder in model.options: language_model ({one_line(error)})"
+        problem = f"found {name!r}, which is not on this machine, expected {expected}"
+        raise PolicyError(f"{place}: {problem}") from error
 
 
 def _load_network(checkpoint: Checkpoint, config: Any, dtype: str | None) -> Any:
@@ -371,9 +366,8 @@ def _fingerprint(
     files = [checkpoint.weights_file, checkpoint.folder / CONFIG_FILE]
     for pipeline in (checkpoint.pre, checkpoint.post):
         files += [pipeline.file, *(pipeline.file.with_name(name) for name in sorted(pipeline.tensors))]
-    files += language_files
     settings = options.model_dump(include={"execution_horizon", "max_guidance_weight"})
     if options.compile:
         settings["compile"] = True
     dtype = dtypes if len(dtypes) > 1 else next(iter(dtypes))
-    return make_fingerprint(files, {**settings, "dtype": dtype, "names": vars(names)})
+    return make_fingerprint([*files, *language_files], {**settings, "dtype": dtype, "names": vars(names)})

@@ -89,10 +89,9 @@ MAX_BATCH = 32
 class LeRobotPolicy:
     """Serves a network of LeRobot's.
 
-    spec: all but chunk_size and max_batch, which a trial shows. noise_shape:
-    of the noise `[actions, columns]` that the network takes, or None. compiled: modules or methods of the
-    network, by their path, that torch compiles. Raises PolicyError when the network does not answer with
-    chunks.
+    spec: all but chunk_size and max_batch, which a trial shows. noise_shape: of the noise
+    `[actions, columns]` that the network takes, or None. compiled: modules or methods of the network, by
+    their path, that torch compiles. Raises PolicyError when the network does not answer with chunks.
     """
 
     def __init__(
@@ -176,10 +175,9 @@ class LeRobotPolicy:
         if problem:  # outside the handler: the exception would hold the network's memory
             raise PolicyError(f"{name}: cannot predict a chunk: {problem}")
         if columns != {self.spec.action_dim}:
-            raise PolicyError(
-                f"{name}: answers with {' and '.join(map(str, sorted(columns)))} columns, expected "
-                f"{self.spec.action_dim}: {', '.join(self.spec.action_names)}"
-            )
+            found = " and ".join(map(str, sorted(columns)))
+            expected = f"{self.spec.action_dim}: {', '.join(self.spec.action_names)}"
+            raise PolicyError(f"{name}: answers with {found} columns, expected {expected}")
         self._repeats = bool(np.array_equal(first, second))
         self.spec = replace(
             self.spec,

@@ -35,7 +35,6 @@ from remote_inference.server.policies.trained_policy import ranges_of, read_imag
 # Without a step, a mode or statistics LeRobot passes a feature on as it is, and statistics of another length
 # are broadcast: the arm would get actions in no unit at all, and nothing would say so.
 
-
 STATISTICS = {
     NormalizationMode.MEAN_STD: ("mean", "std"),
     NormalizationMode.MIN_MAX: ("min", "max"),
@@ -48,24 +47,19 @@ STATISTICS = {
 def _check_feature(step: Any, place: str, key: str, feature: Any, expected: Any) -> None:
     mode = _mode_of(step, key, feature)
     if mode is not expected:
-        raise PolicyError(
-            f"{place}: {key}: found the mode {mode.value}, expected {expected.value} as in {CONFIG_FILE}"
-        )
+        found = f"{place}: {key}: found the mode {mode.value}"
+        raise PolicyError(f"{found}, expected {expected.value} as in {CONFIG_FILE}")
     known = step.state_dict()
     for statistic in STATISTICS.get(expected, ()):
         values = known.get(f"{key}.{statistic}")
         if values is None:
-            raise PolicyError(
-                f"{place}: {key}: found no statistics {statistic!r}, expected those of the training data for "
-                f"{expected.value}"
-            )
+            found = f"{place}: {key}: found no statistics {statistic!r}"
+            raise PolicyError(f"{found}, expected those of the training data for {expected.value}")
         # One number per channel of an image, whichever way they are laid out.
         shape = (values.numel(),) if feature.type is FeatureType.VISUAL else tuple(values.shape)
         if shape != tuple(feature.shape[:1] if feature.type is FeatureType.VISUAL else feature.shape):
-            raise PolicyError(
-                f"{place}: {key}: found {statistic!r} of shape {list(values.shape)}, expected "
-                f"{list(feature.shape)} as in {CONFIG_FILE}"
-            )
+            found = f"{place}: {key}: found {statistic!r} of shape {list(values.shape)}"
+            raise PolicyError(f"{found}, expected {list(feature.shape)} as in {CONFIG_FILE}")
 
 
 def _mode_of(step: Any, key: str, feature: Any) -> Any:
@@ -82,16 +76,12 @@ STATE = "observation.state"
 
 @dataclass(frozen=True)
 class Features:
-    """The shapes of a policy's inputs and outputs.
+    """The shapes of a policy's inputs and outputs."""
 
-    state_dim: None for a policy without state. steps: control ticks along the time axis of
-    an observation; None: it has none.
-    """
-
-    state_dim: int | None
+    state_dim: int | None  # None: a policy without state
     action_dim: int
     image_shapes: Mapping[str, tuple[int, int, int]]
-    steps: int | None = None
+    steps: int | None = None  # control ticks along the time axis of an observation; None: it has none
 
 
 @dataclass(frozen=True)
@@ -175,10 +165,8 @@ class ProcessorFactory:
                 if steps:
                     _check_feature(steps[0], f"{file}: {name}", key, feature, expected)
                 elif expected is not NormalizationMode.IDENTITY:
-                    raise PolicyError(
-                        f"{file}: steps: found no {name}, expected one: {CONFIG_FILE} says {expected.value} "
-                        f"for {key}"
-                    )
+                    why = f"{CONFIG_FILE} says {expected.value} for {key}"
+                    raise PolicyError(f"{file}: steps: found no {name}, expected one: {why}")
 
 
 class LeRobotProcessors:
@@ -201,9 +189,8 @@ class LeRobotProcessors:
             for key, value in prepared.items()
             if isinstance(value, torch.Tensor) or (key == "task" and isinstance(value, list))
         }
-        return LeRobotInput(
-            batch, observation.seed, self._read_prefix(observation), observation.executed_steps
-        )
+        prefix = self._read_prefix(observation)
+        return LeRobotInput(batch, observation.seed, prefix, observation.executed_steps)
 
     def post(self, chunk_model: Float32Array) -> Float32Array:
         rows = self._post(torch.from_numpy(np.array(chunk_model))[None])[0]

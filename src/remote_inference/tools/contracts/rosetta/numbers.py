@@ -111,9 +111,9 @@ def rename(state: Names, actions: Names, losses: Losses) -> dict[str, str]:
     for name in {**state.in_data_set, **actions.in_data_set}:
         wanted = {names.in_data_set[name] for names in (state, actions) if name in names.in_data_set} - {""}
         if len(wanted) > 1:
-            found_two = "the data set has one name for the state and another for the actions"
+            conflict = "the data set has one name for the state and another for the actions"
             remedy = "a manifest may give the policy this name for both, by state_names and action_names"
-            losses.add(name, f"{found_two}; {remedy}")
+            losses.add(name, f"{conflict}; {remedy}")
         elif wanted and wanted != {name}:
             found[f"joints.{name}"] = wanted.pop()
     return found
@@ -179,11 +179,12 @@ def _joints(entry: Actions, in_data_set: Sequence[str], names: Names) -> Command
         if text.startswith("acceleration"):
             raise names.rosetta.fail(where, f"found {text!r}, expected position.NAME")
         kind, joint = document.split_joint(text, fields)
-        expected = "position.NAME: a trajectory is one of positions"
-        if actions:
-            expected = f"{actions[0].kind}.NAME as before: a controller takes actions of one kind"
-        if (is_trajectory and kind != "position") or (actions and kind != actions[0].kind):
-            raise names.rosetta.fail(where, f"found {text!r}, expected {expected}")
+        if is_trajectory and kind != "position":
+            words = "expected position.NAME: a trajectory is one of positions"
+            raise names.rosetta.fail(where, f"found {text!r}, {words}")
+        if actions and kind != actions[0].kind:
+            words = f"expected {actions[0].kind}.NAME as before: a controller takes actions of one kind"
+            raise names.rosetta.fail(where, f"found {text!r}, {words}")
         actions.append(Action(names.claim(joint, in_data_set[index], entry.place), kind, entry))
     return {"names": [action.name for action in actions]}, actions
 
