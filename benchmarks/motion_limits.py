@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures what bounds of acceleration and jerk cost and bring: success and smoothness of the belt arm.
 
-Run `python benchmarks/motion_limits.py [--episodes 100] [--latencies 0 300 600]`. Each policy plays the same
-episodes with and without `max_acceleration` and `max_jerk`, with the robot's own engine on a virtual clock.
+Run `python benchmarks/motion_limits.py [--episodes 100] [--latencies 0 300 600]`, or with `--plot FILE`. Each
+policy plays the same episodes with and without `max_acceleration` and `max_jerk`, with the robot's own engine
+on a virtual clock.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ from __future__ import annotations
 import argparse
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import product
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import track
 
@@ -42,15 +46,25 @@ from remote_inference.tools.tables import Table, print_table
 TASK = "pick up the red cube"
 POLICIES = {
     "trim": STRATEGIES["trim"],
+    "trim, ensemble": replace(
+        STRATEGIES["trim"], parameters={"merge_mode": "ensemble", "execution_horizon": 1}
+    ),
     "guidance": STRATEGIES["guidance"],
     "trained": TRAINED,
     "trained, flow": replace(TRAINED, name="trained, flow", policy="belt_arm_flow"),
 }
-# The arm's fastest joint needs a seventh of a second to its full velocity, and as long to that acceleration.
-RISE_S = 0.15
+BOUNDS = ("no", "acceleration", "and jerk")
+LINES = {
+    "no": ("no bounds", "#BBBBBB"),
+    "acceleration": ("bounded acceleration", "#0072B2"),
+    "and jerk": ("and bounded jerk", "#D55E00"),
+}
+# Each joint needs so long to its full velocity, and so long to that acceleration.
+VELOCITY_S, ACCELERATION_S = 0.15, 0.05
 
 METHOD = f"""\
-Accelerations are bounded to [italic]max_velocity[/italic] / {RISE_S:g} s, jerks to that / {RISE_S:g} s. \
+Accelerations are bounded to [italic]max_velocity[/italic] / {VELOCITY_S:g} s, jerks to that / \
+{ACCELERATION_S:g} s; beside it the largest acceleration, as a part of its bound. \
 [italic]Jerk[/italic]: root mean square of the third difference of the commands, over all joints in radians. \
 [italic]Step at seams[/italic]: 99th percentile of the largest change of a commanded velocity in the tick \
 that enters a new chunk. [italic]Altered[/italic]: commands that a rule of the guard altered."""
@@ -77,23 +91,32 @@ class Found:
         self.altered += other.altered
 
 
-def bound(name: str, policy: Policy, environment: Environment, *, bounded: bool) -> Contract:
-    """Return the contract of a policy's robot, with bounds of acceleration and jerk or without."""
+def bound(name: str, policy: Policy, environment: Environment, bounds: str) -> Contract:
+    """Return the contract of a policy's robot, with some of the bounds of `BOUNDS`."""
     document = write_robot_contract(environment.spec, policy.spec, TASK)
-    if bounded:
-        for limit in document["actions"]["limits"].values():
-            limit["max_acceleration"] = limit["max_velocity"] / RISE_S
-            limit["max_jerk"] = limit["max_acceleration"] / RISE_S
+    for limit in document["actions"]["limits"].values():
+        if bounds != "no":
+            limit["max_acceleration"] = limit["max_velocity"] / VELOCITY_S
+        if bounds == "and jerk":
+            limit["max_jerk"] = limit["max_acceleration"] / ACCELERATION_S
     return parse_document(document, Contract, name)
 
 
-def play(name: str, latency_ms: float, bounded: bool, seeds: range) -> Found:
+def play(name: str, latency_ms: float, bounds: str, seeds: range) -> Found:
     """Play the episodes of one row, on one core."""
+    found = Found()
+    for episode in play_episodes(name, latency_ms, bounds, seeds):
+        episode.judge(found)
+    return found
+
+
+def play_episodes(name: str, latency_ms: float, bounds: str, seeds: Sequence[int]) -> Iterator[Played]:
+    """Play one episode after the other."""
     torch.set_num_threads(1)
-    strategy, found = POLICIES[name], Found()
+    strategy = POLICIES[name]
     policy = TorchChunkPolicy(share_path("config", "models", strategy.policy))
     environment = make_environment("belt_arm", {})
-    contract = bound(name, policy, environment, bounded=bounded)
+    contract = bound(name, policy, environment, bounds)
     config = RobotConfig.model_validate(dict(strategy.parameters))
     for seed in seeds:
         episode = Played(policy, environment, contract, seed)
@@ -111,16 +134,39 @@ def play(name: str, latency_ms: float, bounded: bool, seeds: range) -> Found:
             assert robot.last is not None
             episode.ticks.append(robot.last)
             observation, ended = step.observation, step.ended
-        episode.judge(found)
+        yield episode
     environment.close()
-    return found
+
+
+def draw(path: Path, name: str = "trim", latency_ms: float = 300.0, joint: str = "elbow_flex") -> None:
+    """Draw the velocity and acceleration that one joint is commanded in the first episode."""
+    figure = Figure(figsize=(9.5, 4.4), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(2, 1, sharex=True)
+    for bounds, (label, colour) in LINES.items():
+        (episode,) = play_episodes(name, latency_ms, bounds, [0])
+        period_s, column = episode.contract.period_s, episode.contract.actions.names.index(joint)
+        commands = np.array([tick.command[column] for tick in episode.ticks if tick.command is not None])
+        times_s = period_s * np.arange(len(commands))
+        for order, axis in enumerate(axes, start=1):
+            changes = np.diff(commands, n=order) / period_s**order
+            axis.plot(times_s[order:], changes, color=colour, label=label)
+    for axis, unit in zip(axes, ("velocity [rad/s]", "acceleration [rad/s²]"), strict=True):
+        axis.set_ylabel(unit)
+        axis.grid(alpha=0.3)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].set_title(f"{joint}, as commanded: {name}, answers {latency_ms:g} ms late")
+    axes[0].legend(fontsize="small", loc="upper right")
+    axes[1].set_xlabel("time [s]")
+    figure.savefig(path)
 
 
 class Played:
     """One episode, and what its robot was commanded."""
 
     def __init__(self, policy: Policy, environment: Environment, contract: Contract, seed: int) -> None:
-        self._policy, self._environment, self._contract, self._seed = policy, environment, contract, seed
+        self._policy, self._environment, self._seed = policy, environment, seed
+        self.contract = contract
         self._processors = policy.make_processors()
         self.view = PolicyView(environment.spec, policy.spec)
         self.first = environment.reset(seed, TASK, self.view.wanted)
@@ -138,7 +184,7 @@ class Played:
 
     def judge(self, found: Found) -> None:
         """Add what happened to what was found."""
-        period_s, actions = self._contract.period_s, self._contract.actions
+        period_s, actions = self.contract.period_s, self.contract.actions
         radians = [place for place, name in enumerate(actions.names) if actions.unit(name) == "rad"]
         most = np.array([actions.limit_of(name).max_acceleration or np.inf for name in actions.names])
         led = [tick for tick in self.ticks if tick.command is not None]
@@ -165,8 +211,12 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=100, help="of each row (default 100)")
     parser.add_argument("--latencies", type=float, nargs="+", default=(0.0, 300.0, 600.0), help="[ms]")
     parser.add_argument("--policies", nargs="+", default=tuple(POLICIES), choices=tuple(POLICIES))
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw one episode instead")
     arguments = parser.parse_args()
-    rows = list(product(arguments.policies, arguments.latencies, (False, True)))
+    if arguments.plot is not None:
+        draw(arguments.plot)
+        return
+    rows = list(product(arguments.policies, arguments.latencies, BOUNDS))
     parts = os.cpu_count() or 1
     with ProcessPoolExecutor(parts, get_context("spawn")) as pool:
         futures = {
@@ -193,13 +243,13 @@ def main() -> None:
         (
             name,
             f"{latency_ms:g} ms",
-            f"yes, {100 * found.largest:.0f} %" if bounded else "no",
+            bounds if bounds == "no" else f"{bounds}, {100 * found.largest:.0f} %",
             f"{found.successes} of {found.episodes}",
             f"{np.sqrt(np.mean(found.jerks)):.0f}",
             f"{np.quantile(found.seams, 0.99):.2f}" if found.seams else "none",
             f"{100.0 * sum(found.altered.values()) / found.ticks:.1f} %",
         )
-        for (name, latency_ms, bounded), found in table
+        for (name, latency_ms, bounds), found in table
     ]
     print_table(Table("The belt arm, with and without bounds", columns, cells, columns[3:]))
 

@@ -19,10 +19,9 @@ from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.document import parse_document
 from remote_inference.base.errors import UserError
 from remote_inference.robot.command import CommandSource
-from remote_inference.robot.queue.action_queue import MergeMode
 from remote_inference.robot.safety.acceleration import ACCELERATION_LIMIT, JERK_LIMIT, Motion, brake
 from remote_inference.robot.safety.guard import VELOCITY_LIMIT, Guard
-from support.builders import JOINT_TRAJECTORY, JOINTS, PERIOD_NS, contract_document, make_source
+from support.builders import JOINT_TRAJECTORY, JOINTS, PERIOD_NS, contract_document
 from support.robot.fed_playback import FedPlayback
 from support.robot.pose_robot import pose_section
 
@@ -89,12 +88,32 @@ def hostile(rng: random.Random, _: float) -> Targets:
 KINDS = (jumps, noise, plans, hostile)
 
 
+def goes_on(guard: Guard, target: np.ndarray, onward: np.ndarray) -> np.ndarray:
+    """Return where a straight plan goes on, `[ticks, 2]`. onward: in the next tick."""
+    return target + np.array(guard.bounds.ahead)[:, np.newaxis] * (onward - target)
+
+
+def follow(guard: Guard, plan: np.ndarray, begin: np.ndarray | None = None) -> tuple[np.ndarray, list[bool]]:
+    """Return the commands for a plan `[ticks + 1, 2]`, from rest, and which of them were altered."""
+    plan, ahead = plan[:-1], guard.bounds.look_ahead(plan)[:-1]
+    command, motion = plan[0] if begin is None else begin, Motion.rest(2)
+    commands, altered = [], []
+    for target, onward in zip(plan, ahead, strict=True):
+        guarded = guard.check(target, command, motion=motion, onward=onward)
+        assert guarded.action is not None
+        command, motion = guarded.action, guarded.motion
+        commands.append(command)
+        altered.append(guarded.interventions != ())
+    return np.array(commands), altered
+
+
 def play(guard: Guard, targets: Targets, ticks: int = 400) -> np.ndarray:
     """Return the commands of ticks from rest at zero `[ticks + 1, 2]`."""
     command, motion, commands = np.zeros(2), Motion.rest(2), [np.zeros(2)]
     for _ in range(ticks):
         target, onward, scale = next(targets)
-        guarded = guard.check(target, command, velocity_scale=scale, motion=motion, onward=onward)
+        ahead = None if onward is None else goes_on(guard, target, onward)
+        guarded = guard.check(target, command, velocity_scale=scale, motion=motion, onward=ahead)
         assert guarded.action is not None
         assert guarded.motion is not None
         command, motion = guarded.action, guarded.motion
@@ -128,12 +147,9 @@ def test_a_plan_within_the_bounds_passes_bit_for_bit(jerk: float | None):
     guard = make_guard(period_s, **({} if jerk is None else {"max_jerk": jerk}))
     times_s = period_s * np.arange(500)
     plan = 0.5 * np.stack([1.0 - np.cos(2.5 * times_s), np.cos(2.0 * times_s) - 1.0], axis=1)
-    command, motion = plan[0], Motion.rest(2)
-    for row in range(1, len(plan) - 1):
-        guarded = guard.check(plan[row], command, motion=motion, onward=plan[row + 1])
-        assert guarded.interventions == ()
-        assert np.array_equal(guarded.action, plan[row])
-        command, motion = guarded.action, guarded.motion
+    commands, altered = follow(guard, plan)
+    assert not any(altered)
+    assert np.array_equal(commands, plan[:-1])
 
 
 @pytest.mark.parametrize(("jerk", "most"), [(None, 1.03), (500.0, 1.06)])
@@ -160,6 +176,37 @@ def test_a_command_catches_up_with_a_plan_that_moves_and_then_is_the_plan(jerk: 
     commands = play(guard, targets, ticks=100)[1:]
     assert np.array_equal(commands[-50:], plan[50:100])
     assert (commands[:, 0] <= plan[:-1, 0] + 1e-9).all(), "it overtakes the plan"
+
+
+@pytest.mark.parametrize("period_s", [0.01, 0.033])
+@pytest.mark.parametrize("rise_s", [0.02, 0.05, 0.15])
+def test_a_plan_along_a_curve_is_met_and_then_passes_bit_for_bit(period_s: float, rise_s: float):
+    """From rest, whatever the jerk: a command that met its points, but not its motion, would swing on."""
+    guard = make_guard(period_s, max_jerk=ACCELERATION / rise_s)
+    times_s = period_s * np.arange(round(6.0 / period_s))
+    plan = 0.3 * np.stack([np.sin(3.0 * times_s), np.sin(2.0 * times_s + 0.5)], axis=1)
+    commands, altered = follow(guard, plan)
+    met = np.flatnonzero(times_s[:-1] > 1.5)
+    assert altered[0]
+    assert not np.array(altered)[met].any()
+    assert np.array_equal(commands[met], plan[met])
+
+
+@pytest.mark.parametrize("rise_s", [0.02, 0.05, 0.15])
+@pytest.mark.parametrize("noise", [0.001, 0.003, 0.01])
+def test_a_noisy_plan_comes_out_smoother_and_near_the_plan(noise: float, rise_s: float):
+    """What cannot be followed is not answered with swinging, which has its own jerk and errors."""
+    period_s = 1.0 / 30.0
+    guard = make_guard(period_s, max_jerk=ACCELERATION / rise_s)
+    times_s = period_s * np.arange(300)
+    clean = 0.3 * np.stack([1.0 - np.cos(3.0 * times_s), np.cos(2.0 * times_s) - 1.0], axis=1)
+    plan = clean + np.random.default_rng(0).normal(0.0, noise, clean.shape)
+    commands, _ = follow(guard, plan, clean[0])
+    jerks = [np.sqrt(np.mean(np.diff(one, n=3, axis=0) ** 2)) for one in (plan, commands)]
+    errors = commands - clean[:-1]
+    assert jerks[1] <= jerks[0]
+    assert np.sqrt(np.mean(errors**2)) <= 3.0 * noise
+    assert np.abs(errors).max() <= 15.0 * noise
 
 
 def test_braking_ends_where_it_should():
@@ -241,18 +288,6 @@ def test_a_pose_is_bounded_along_its_line_and_its_arc(jerky: bool):
 # -- the whole tick ------------------------------------------------------------------------------------------
 
 
-def replace_plan(arm: FedPlayback, rows: np.ndarray) -> None:
-    table = np.asarray(rows, np.float32)
-    arm.queue.merge(
-        make_source(capture_ns=arm.now_ns),
-        table,
-        table,
-        MergeMode.REPLACE,
-        latency_steps=0,
-        executed_before=0,
-    )
-
-
 def wave(phase: float, offset: float) -> np.ndarray:
     column = offset + 0.4 * np.sin(phase + 0.05 * np.arange(40))
     return np.stack([column, -column], axis=1)
@@ -267,7 +302,7 @@ def test_a_chunk_that_replaces_another_is_entered_within_the_bounds(command: str
     commands = [np.zeros(2)]
     for chunk, offset in enumerate([0.0, 0.05, -0.05, 0.0]):
         plan = wave(0.5 * chunk, offset)
-        replace_plan(arm, plan)
+        arm.replace(plan)
         for _ in range(10):
             tick = arm.tick()
             assert tick.source is CommandSource.CHUNK
@@ -286,11 +321,11 @@ def test_a_chunk_that_replaces_another_is_entered_within_the_bounds(command: str
 def test_a_robot_that_was_silent_begins_at_rest():
     arm = FedPlayback(make_contract(max_acceleration=2.0))
     arm.measure([0.0, 0.0])
-    replace_plan(arm, wave(0.0, 0.0)[:4])
+    arm.replace(wave(0.0, 0.0)[:4])
     moving = [arm.tick().command for _ in range(4)]
     assert (moving[3] - moving[2])[0] / 0.05 == pytest.approx(0.4 * math.cos(0.125), rel=0.1)
     assert arm.tick().command is None
-    replace_plan(arm, np.full((4, 2), 1.0))
+    arm.replace(np.full((4, 2), 1.0))
     assert np.abs(arm.tick().command - moving[3]).max() == pytest.approx(2.0 * 0.05**2)
 
 
@@ -301,7 +336,7 @@ def test_a_stop_slows_down_no_faster_than_it_may(kind: str):
     arm = FedPlayback(contract, "zero" if kind == "velocity" else "hold")
     arm.measure([0.0, 0.0])
     rows = np.full((6, 2), 1.0) if kind == "velocity" else 0.05 * np.arange(1, 7)[:, np.newaxis] * [1.0, 1.0]
-    replace_plan(arm, rows)
+    arm.replace(rows)
     moving = np.array([arm.tick().command for _ in range(6)])
     stopping = []
     while (tick := arm.tick()).source is CommandSource.REPEAT_LAST:
@@ -319,6 +354,12 @@ def test_a_jerk_without_ruckig_is_refused_with_what_to_install(monkeypatch: pyte
         make_guard(PERIOD_NS / 1e9, max_jerk=JERK)
 
 
+@pytest.mark.parametrize("rows", [0, 1, 2])
+def test_of_a_plan_of_few_points_as_many_are_sent_ahead(rows: int):
+    guard, points = make_guard(0.05, max_jerk=JERK), np.zeros((rows, 2))
+    assert len(guard.foresee(points, np.zeros(2), motion=Motion.rest(2)).actions) == rows
+
+
 @pytest.mark.parametrize("jerk", [None, JERK])
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_sent_ahead_is_what_the_ticks_will_command(seed: int, jerk: float | None):
@@ -327,8 +368,8 @@ def test_what_is_sent_ahead_is_what_the_ticks_will_command(seed: int, jerk: floa
     rows = np.cumsum(rng.normal(0.0, rng.choice([0.003, 0.03]), (40, 2)).cumsum(axis=0) / 5.0, axis=0)
     begin, motion = rows[0] + rng.normal(0.0, 0.05, 2), Motion.rest(2)
     foreseen = guard.foresee(rows, begin, motion=motion)
-    for row, action in enumerate(rows[:-1]):
-        guarded = guard.check(action, begin, motion=motion, onward=rows[row + 1])
+    for row, (action, onward) in enumerate(zip(rows, guard.bounds.look_ahead(rows), strict=True)):
+        guarded = guard.check(action, begin, motion=motion, onward=onward)
         begin, motion = guarded.action, guarded.motion
         assert foreseen.actions[row] == pytest.approx(begin, abs=1e-6)
         altered = [rule for rule, mask in foreseen.altered if mask[row]]

@@ -55,10 +55,10 @@ class Order(Enum):
 class Choice:
     """What a rule has chosen, and the state that follows.
 
-    target `[action_dim]`, of whom `source` says; start: where its step begins. onward: where the next tick
-    will lead; None: it rests at the target. motion: of a target within the limits. step: of the plan.
-    refused: rules of the guard for which nothing is led. latch: why the robot is stopped from the next tick
-    on, "" for nothing.
+    target `[action_dim]`, of whom `source` says; start: where its step begins. onward `[ticks, action_dim]`:
+    where the plan goes on, at the ticks of `MotionBounds.ahead`; None: it rests at the target. motion: of a
+    target within the limits. step: of the plan. refused: rules of the guard for which nothing is led. latch:
+    why the robot is stopped from the next tick on, "" for nothing.
     """
 
     state: MotionState
@@ -204,7 +204,8 @@ def _going_home(situation: Situation) -> Choice | None:
     path = state.home.path or Homing(start, home, situation.inputs.now_ns, rules.masks)
     state = replace(state, home=replace(state.home, path=path))
     target, begin = path.target(situation.inputs.now_ns), np.where(rules.masks.holds, start, 0.0)
-    onward = path.target(situation.inputs.now_ns + rules.period_ns)
+    now_ns, ahead = situation.inputs.now_ns, rules.guard.bounds.ahead
+    onward = np.stack([path.target(now_ns + ticks * rules.period_ns) for ticks in ahead])
     return Choice(state, Order.GO_HOME, target, begin, CommandSource.HOMING, onward=onward)
 
 
@@ -342,7 +343,7 @@ def _plan(situation: Situation) -> Choice | None:
         situation.start,
         CommandSource.CHUNK,
         step,
-        rules.interpolation.point_after(situation.state.progress, progress)
+        rules.interpolation.points_after(situation.state.progress, progress, rules.guard.bounds.ahead)
         if rules.guard.bounds.exist
         else None,
     )

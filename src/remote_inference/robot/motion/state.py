@@ -22,7 +22,7 @@ from remote_inference.robot.command import BoolArray, CommandSource, Float64Arra
 from remote_inference.robot.motion.command_mode import OperatorCommand
 from remote_inference.robot.pose_geometry import ActionMasks
 from remote_inference.robot.queue.plan import Plan, Progress, QueuedAction
-from remote_inference.robot.safety.acceleration import Motion, find_axes, find_pose_axes
+from remote_inference.robot.safety.acceleration import Motion, find_bounds
 from remote_inference.robot.safety.guard import Foreseen
 
 Times = NDArray[np.int64]
@@ -225,8 +225,7 @@ class Homing:
         joints_s = [(limit.max - limit.min) / limit.fastest for limit in limits]
         lines_s = [math.dist(pose.min, pose.max) / pose.max_velocity for pose in actions.poses.values()]
         arcs_s = [math.pi / pose.max_angular_velocity for pose in actions.poses.values()]
-        axes = [*find_axes(actions), *(pose.bounds for pose in find_pose_axes(actions))]
-        starts_s = [axis.starting_s for axis in axes]
+        starts_s = [axis.starting_s for axis in find_bounds(actions)]
         return home.duration_s + max(0.0, *joints_s, *lines_s, *arcs_s) + max(starts_s, default=0.0)
 
     def reached(self, command: Float64Array) -> bool:

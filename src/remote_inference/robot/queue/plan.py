@@ -12,7 +12,7 @@ the guard, and lead the arm after an action that must not be executed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -227,12 +227,35 @@ class Interpolation:
             progress = replace(progress, tick=tick, way=way, point=point)
         return progress, Step(action, progress.tick / self._ticks, progress.point)
 
-    def point_after(self, before: Progress, progress: Progress) -> Float64Array | None:
-        """Return where the next tick will lead; after the last action the plan goes on as it did `before`."""
-        _, step = self.step(progress, 0)
-        if step is not None:
-            return step.point
-        return 2.0 * progress.point - before.point if before.action is not None else None
+    def points_after(self, before: Progress, progress: Progress, ticks: Sequence[int]) -> Float64Array | None:
+        """Return where some of the next ticks will lead `[ticks, action_dim]`, if nothing new arrives.
+
+        ticks: from now on. After the last action the plan goes on as it did `before`; None: it just began.
+        """
+        known = self._ticks * (len(progress.plan) + 1) - progress.tick - 1
+        if not known and before.action is None:
+            return None
+        last = self._point_at(progress, known)
+        step = last - (self._point_at(progress, known - 1) if known else before.point)
+        return np.stack(
+            [
+                self._point_at(progress, tick) if tick <= known else last + (tick - known) * step
+                for tick in ticks
+            ]
+        )
+
+    def _point_at(self, progress: Progress, ticks: int) -> Float64Array:
+        """Return the point of a tick from now on, of a known action."""
+        row, tick = divmod(progress.tick + ticks, self._ticks)
+        if not row:
+            way = self._find_way(progress) if ticks else None
+            return progress.point if way is None else way.at(tick, self._ticks)
+        place = progress.plan.begin + row - 1
+        point: Float64Array = progress.plan.points[place]
+        if not tick or place + 1 == len(progress.plan.actions):
+            return point
+        way = self._make_way(point, 0, progress.plan.actions[place + 1], progress.plan.points[place + 1])
+        return point if way is None else way.at(tick, self._ticks)
 
     def skip(self, progress: Progress, ticks_ns: Iterable[int], episode_id: int) -> Progress:
         """Count the next ticks as executed at these instants; actions of another episode stay."""

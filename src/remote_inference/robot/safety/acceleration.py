@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 
 from remote_inference.base.contract.actions import Actions
-from remote_inference.base.rotations import ROTATION_FORMS
+from remote_inference.base.rotations import INVERSE, ROTATION_FORMS
 from remote_inference.robot.command import BoolArray, Float64Array
 from remote_inference.robot.pose_geometry import multiply
 
@@ -75,13 +75,15 @@ class Target(NamedTuple):
     """What one tick wants of an axis.
 
     place: of the last command. way: from there to what is wanted, which moves on at `follows`. fastest: that
-    is allowed now.
+    is allowed now. shift, trend: from what is wanted to where the way leads, and the velocity there.
     """
 
     place: float
     way: float
-    follows: float
     fastest: float
+    follows: float
+    shift: float
+    trend: float
 
 
 class PoseTarget(NamedTuple):
@@ -89,8 +91,10 @@ class PoseTarget(NamedTuple):
 
     places: list[float]
     way: list[float]
-    follows: list[float]
     fastest: float
+    follows: list[float]
+    shift: list[float]
+    trend: list[float]
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,10 @@ class Axis:
     high: float = math.inf
     deceleration: float = math.inf
     is_velocity: bool = False
+
+    def allowed(self, velocity_scale: float) -> float:
+        """Return the fastest that is allowed with a fraction of the velocity limits."""
+        return self.fastest if self.is_velocity else velocity_scale * self.fastest
 
     @property
     def starting_s(self) -> float:
@@ -133,7 +141,7 @@ class Axis:
 
         velocity: of the last command.
         """
-        place, way, follows, fastest = target
+        place, way, fastest, follows = target[:4]
         most, direct = self.acceleration * period_s, way / period_s
         near = most * SLACK + TINY
         is_within = (
@@ -148,7 +156,7 @@ class Axis:
         wanted = min(max(wanted, -fastest), fastest)
         found = min(max(wanted, velocity - most), velocity + most)
         if self.leaves(place + self._stop(found, period_s), found):
-            return math.copysign(max(0.0, abs(velocity) - most), velocity)
+            return slow_down(velocity, most)
         return found
 
     def _stop(self, velocity: float, period_s: float) -> float:
@@ -189,7 +197,7 @@ class PoseAxes:
         before, after = begin[[*self.columns]], end[[*self.columns]]
         way = after - before
         if len(way) == 4:
-            turn = multiply(after, before * np.array([-1.0, -1.0, -1.0, 1.0]))
+            turn = multiply(after, before * INVERSE)
             way = ROTATION.of_quaternions(turn[np.newaxis])[0]
         found: list[float] = way.tolist()
         return found
@@ -204,7 +212,7 @@ class PoseAxes:
 
     def advance(self, target: PoseTarget, velocity: list[float], period_s: float) -> list[float] | None:
         """Return the next velocity, None where the direct step breaks no bound. As of `Axis`, by vectors."""
-        places, way, follows, fastest = target
+        places, way, fastest, follows = target[:4]
         most, direct = self.bounds.acceleration * period_s, [one / period_s for one in way]
         near = most * SLACK + TINY
         is_within = (
@@ -263,6 +271,11 @@ def find_pose_axes(actions: Actions) -> list[PoseAxes]:
     return found
 
 
+def find_bounds(actions: Actions) -> list[Axis]:
+    """Return the bounds of all of these, of a pose's position or orientation along any line."""
+    return [*find_axes(actions), *(pose.bounds for pose in find_pose_axes(actions))]
+
+
 def brake(distance: float, acceleration: float, period_s: float) -> float:
     """Return the largest velocity from which braking in ticks ends within a distance."""
     least = acceleration * period_s * period_s
@@ -277,6 +290,11 @@ def braking_way(speed: float, acceleration: float, period_s: float) -> float:
     slower = acceleration * period_s
     ticks = math.floor(speed / slower)
     return period_s * (ticks * speed - 0.5 * slower * ticks * (ticks + 1)) if ticks else 0.0
+
+
+def slow_down(velocity: float, change: float) -> float:
+    """Return a velocity that is slower by a change, or rests."""
+    return math.copysign(max(0.0, abs(velocity) - change), velocity)
 
 
 def shorten(vector: Sequence[float], most: float) -> list[float]:

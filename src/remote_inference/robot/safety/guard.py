@@ -191,8 +191,8 @@ class Guard:
         reference is NaN before its first command.
         velocity_scale: fraction of `max_velocity` that is allowed now.
         settling: mask `[action_dim]` of switches that must not change yet; None: none.
-        motion: how the last command moved; None: accelerations are not bounded. onward: where the next action
-        will lead; None: the robot rests at this one.
+        motion: how the last command moved; None: accelerations are not bounded. onward `[ticks, action_dim]`:
+        where the plan goes on, at the ticks of `MotionBounds.ahead`; None: the robot rests at this action.
         """
         is_known = reference is None or (np.isfinite(reference) | self._switches.places).all()
         if not (np.isfinite(action).all() and is_known):
@@ -220,12 +220,19 @@ class Guard:
             interventions.append(VELOCITY_LIMIT)
         if motion is not None and self.bounds.exist:
             if onward is not None:
-                onward = self.masks.poses.unify(np.clip(onward, self._min, self._max), safe)
+                onward = self._unify_onward(np.clip(onward, self._min, self._max), safe)
             slow, motion, broken = self.bounds.ease(
                 safe, slow, start, motion, onward=onward, velocity_scale=velocity_scale
             )
             interventions += broken
         return Guarded(slow, tuple(interventions), motion)
+
+    def _unify_onward(self, onward: Float64Array, action: Float64Array) -> Float64Array | None:
+        if not self._poses.exist:
+            return onward
+        unified = [self.masks.poses.unify(row, action) for row in onward]
+        found = [row for row in unified if row is not None]
+        return np.stack(found) if len(found) == len(unified) else None
 
     def foresee(
         self,
@@ -265,9 +272,9 @@ class Guard:
             return self._foresee_in_turn(actions, reference, velocity_scale, motion)
         safe = np.clip(actions, self._min, self._max)
         slow = self._limit_steps(safe, reference, velocity_scale)
-        beyond, fast = _find_altered(actions, safe), _find_altered(safe, slow)
+        beyond = _find_altered(actions, safe)
         if motion is None:
-            return Foreseen(slow, ((JOINT_LIMIT, beyond), (VELOCITY_LIMIT, fast)))
+            return Foreseen(slow, ((JOINT_LIMIT, beyond), (VELOCITY_LIMIT, _find_altered(safe, slow))))
         eased, altered = self.bounds.lead(safe, slow, reference, motion, velocity_scale)
         before = np.vstack([reference, eased[:-1]])
         fast = _find_altered(safe, self._limit_step(safe, before, velocity_scale))
@@ -299,8 +306,7 @@ class Guard:
     ) -> Foreseen:
         safe = np.empty_like(actions)
         altered: list[tuple[str, ...]] = []
-        last = 2.0 * actions[-1:] - actions[-2:-1] if len(actions) > 1 else actions
-        onward = np.vstack([actions[1:], last])
+        onward = self.bounds.look_ahead(actions)
         for row, action in enumerate(actions):
             limited = self.check(
                 action, reference, velocity_scale=velocity_scale, motion=motion, onward=onward[row]

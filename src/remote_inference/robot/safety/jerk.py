@@ -53,10 +53,14 @@ class JerkPlanner:
         self._input.target_position, self._input.target_velocity = [0.0], [0.0]
 
     def breaks(self, axis: Axis, target: Target, last: Motion4) -> bool:
-        """Return whether a direct step breaks the bound of jerk, or leads where the next ones must."""
+        """Return whether a direct step breaks the bound of jerk, or leads where the next ones must.
+
+        One that meets a point, but not the motion with which the plan goes on there, swings about the plan.
+        """
         period_s, velocity = self._period_s, target.way / self._period_s
         change = (velocity - last[0]) / period_s
-        if abs(change - last[1]) > axis.jerk * period_s * SLACK + TINY:
+        onward = (target.follows - velocity) / period_s
+        if max(abs(change - last[1]), abs(onward - change)) > axis.jerk * period_s * SLACK + TINY:
             return True
         end = velocity + 0.5 * change * period_s
         peak = end + 0.5 * change * abs(change) / axis.jerk
@@ -66,17 +70,19 @@ class JerkPlanner:
         return axis.leaves(rest, velocity)
 
     def plan(self, axis: Axis, target: Target, last: Motion4) -> Motion4:
-        """Return the next motion. What could not stop before a limit any more goes there, to rest.
+        """Return the next motion, on the way to the plan's trend.
+
+        What could not stop before a limit any more goes there, to rest.
 
         Where Ruckig finds no way, from outside of the bounds for example, those of velocity and acceleration
         alone hold.
         """
-        (place, way, follows, fastest), period_s = target, self._period_s
-        fastest = max(fastest, TINY)
-        speed = max(-MOST_FOLLOWED * fastest, min(MOST_FOLLOWED * fastest, follows))
+        place, way, fastest, _, shift, trend = target
+        period_s, fastest = self._period_s, max(fastest, TINY)
+        speed = max(-MOST_FOLLOWED * fastest, min(MOST_FOLLOWED * fastest, trend))
         begin = _within(axis, last[2], last[3])
         try:
-            moved = self._reach(axis, way, begin, speed, fastest)
+            moved = self._reach(axis, way + shift, begin, speed, fastest)
             rest = place + moved[0] + rest_after(moved[1], moved[2], axis.acceleration, axis.jerk)
             if axis.leaves(rest, moved[1]):
                 limit = axis.high if moved[1] > 0.0 else axis.low

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 
 import numpy as np
 
@@ -21,10 +20,13 @@ from remote_inference.robot.safety.acceleration import (
     PoseTarget,
     Target,
     find_axes,
+    find_bounds,
     find_pose_axes,
     shorten,
+    slow_down,
 )
 from remote_inference.robot.safety.jerk import JerkPlanner, Motion4
+from remote_inference.robot.safety.trend import Trend
 
 ROUNDING = 1e-6  # of a command that counts as unaltered
 SETTLED = 3  # steps in a row without a change, after which a motion is known by its points
@@ -40,9 +42,22 @@ class MotionBounds:
         self.exist = bool(self._axes or self._poses)
         self.brakes = any(axis.deceleration < math.inf for axis in self._axes)
         """Whether some stops take time."""
-        bounds = [*self._axes, *(pose.bounds for pose in self._poses)]
+        bounds = find_bounds(actions)
         has_jerk = any(axis.jerk < math.inf for axis in bounds)
         self._planner = JerkPlanner(period_s) if has_jerk else None
+        limits = [actions.limit_of(name) for name in actions.names]
+        self._limits = np.array([limit.min for limit in limits]), np.array([limit.max for limit in limits])
+        self._most_jerk = np.full(len(limits), math.inf)
+        self._most_jerk[[axis.column for axis in self._axes]] = [axis.jerk for axis in self._axes]
+        spans_s = [2.0 * axis.acceleration / axis.jerk for axis in bounds if axis.jerk < math.inf]
+        self._trend = Trend(max(spans_s, default=0.0), period_s)
+        self.ahead = self._trend.ticks
+        """Ticks ahead of the present one, at which `ease` looks where the plan goes on."""
+
+    def look_ahead(self, points: Float64Array) -> Float64Array:
+        """Return where the plan goes on after each of its points `[rows, ticks, action_dim]`."""
+        found: Float64Array = self._trend.extend(points).swapaxes(0, 1)
+        return found
 
     def ease(
         self,
@@ -56,18 +71,18 @@ class MotionBounds:
     ) -> tuple[Float64Array, Motion, tuple[str, ...]]:
         """Return the action `[action_dim]` within the bounds, how it moves, and the rules that altered it.
 
-        wanted: within the limits of positions. slow: the same, within those of velocities. onward: where the
-        next tick will lead; None: it rests at what is wanted.
+        wanted: within the limits of positions. slow: the same, within those of velocities. onward
+        `[ticks, action_dim]`: where the ticks of `ahead` will lead; None: it rests at what is wanted.
         """
         found, last, rules = slow.copy(), motion.rows, set()
+        leads = self._find_leads(wanted, slow, onward)
         after = np.zeros_like(last)
         for axis in self._axes:
             column = axis.column
             target = float((slow if axis.is_velocity else wanted)[column])
-            follows = 0.0 if onward is None else (float(onward[column]) - target) / self._period_s
             place, before = float(start[column]), tuple(last[:, column].tolist())
-            fastest = axis.fastest if axis.is_velocity else velocity_scale * axis.fastest
-            broken, moved = self._move(axis, Target(place, target - place, follows, fastest), before)
+            wants = Target(place, target - place, axis.allowed(velocity_scale), *leads[column])
+            broken, moved = self._move(axis, wants, before)
             after[:, column] = moved
             found[column] = place + self._period_s * moved[0] if broken else target
             if broken and abs(found[column] - slow[column]) > ROUNDING:
@@ -83,12 +98,28 @@ class MotionBounds:
                     rules.add(broken)
         return found, Motion(*after), tuple(sorted(rules))
 
+    def _find_leads(
+        self, wanted: Float64Array, slow: Float64Array, onward: Float64Array | None
+    ) -> list[list[float]]:
+        """Return of each action `follows`, `shift` and `trend` of a `Target`."""
+        if onward is None:
+            return [[0.0, 0.0, 0.0]] * len(wanted)
+        is_velocity = [axis.column for axis in self._axes if axis.is_velocity]
+        begin = wanted.copy()
+        begin[is_velocity] = slow[is_velocity]
+        found: list[list[float]] = self._stack_leads(onward - begin).tolist()
+        return found
+
+    def _stack_leads(self, ways: Float64Array) -> Float64Array:
+        """Return `follows`, `shift` and `trend` `[..., action_dim, 3]` of the ways to the samples."""
+        return np.stack([ways[0] / self._period_s, *self._trend.fit(ways, self._most_jerk)], axis=-1)
+
     def _move(self, axis: Axis, target: Target, last: Motion4) -> tuple[str, Motion4]:
         """Return the bound that the direct step breaks, "" for none, and the next motion."""
         period_s, speed = self._period_s, abs(last[0]) - self._period_s * axis.acceleration
         follows = max(-axis.fastest, min(axis.fastest, target.follows))
         # What is too fast already must slow down no faster than anything else.
-        target = Target(target.place, target.way, follows, max(target.fastest, speed))
+        target = target._replace(follows=follows, fastest=max(target.fastest, speed))
         found = axis.advance(target, last[0], period_s)
         broken = "" if found is None else ACCELERATION_LIMIT
         if axis.jerk < math.inf and self._planner is not None:
@@ -96,9 +127,7 @@ class MotionBounds:
                 broken = JERK_LIMIT
             if broken:
                 return broken, self._planner.plan(axis, target, last)
-        velocity = target.way / period_s if found is None else found
-        change = (velocity - last[0]) / period_s
-        return broken, (velocity, change, velocity + 0.5 * period_s * change, change)
+        return broken, _motion_at(target.way / period_s if found is None else found, last[0], period_s)
 
     def _find_targets(
         self, wanted: Float64Array, start: Float64Array, onward: Float64Array | None, velocity_scale: float
@@ -110,13 +139,14 @@ class MotionBounds:
             times_s[pose.pose] = max(times_s.get(pose.pose, 0.0), math.hypot(*way) / pose.bounds.fastest)
         targets = []
         for pose, way in zip(self._poses, ways, strict=True):
-            time_s, follows = times_s[pose.pose], [0.0] * 3
+            time_s, follows, shift, trend = times_s[pose.pose], [0.0] * 3, [0.0] * 3, [0.0] * 3
             fastest = velocity_scale * (math.hypot(*way) / time_s if time_s else pose.bounds.fastest)
             if onward is not None:
-                follows = shorten(
-                    [one / self._period_s for one in pose.way(wanted, onward)], pose.bounds.fastest
-                )
-            targets.append(PoseTarget(start[[*pose.places]].tolist(), way, follows, fastest))
+                ahead = np.array([pose.way(wanted, row) for row in onward])
+                follows = shorten((ahead[0] / self._period_s).tolist(), pose.bounds.fastest)
+                most_jerk = np.array([axis.jerk for axis in pose.axes])
+                shift, trend = (aim.tolist() for aim in self._trend.fit(ahead, most_jerk))
+            targets.append(PoseTarget(start[[*pose.places]].tolist(), way, fastest, follows, shift, trend))
         return targets
 
     def _move_pose(
@@ -131,11 +161,13 @@ class MotionBounds:
         velocity = [one / period_s for one in target.way] if found is None else found
         changes = [(after - one) / period_s for after, one in zip(velocity, before, strict=True)]
         if bounds.jerk < math.inf and self._planner is not None:
-            each = list(map(Target, *target[:3], 3 * [target.fastest]))
+            each = list(map(Target, target.places, target.way, 3 * [target.fastest], *target[3:]))
             motions = [tuple(column) for column in last.T.tolist()]
+            onward = [(after - one) / period_s for after, one in zip(target.follows, velocity, strict=True)]
             steps = list(zip(pose.axes, each, motions, strict=True))
             if not broken and (
                 math.dist(changes, last[1]) > bounds.jerk * period_s
+                or math.dist(onward, changes) > bounds.jerk * period_s
                 or any(self._planner.breaks(*step) for step in steps)
             ):
                 broken = JERK_LIMIT
@@ -161,14 +193,20 @@ class MotionBounds:
         points: within the limits of positions. slow: the same, within those of velocities. begin, motion: of
         the command before them. After the last one the plan goes on as before. Not for poses.
         """
-        found, period_s = slow.copy(), self._period_s
+        found, period_s, rows = slow.copy(), self._period_s, motion.rows
         altered = {rule: np.zeros(len(points), bool) for rule in (ACCELERATION_LIMIT, JERK_LIMIT)}
+        begins = points.copy()
+        for axis in self._axes:
+            if axis.is_velocity:
+                begins[:, axis.column] = slow[:, axis.column]
+        ways = np.clip(self._trend.extend(begins), *self._limits) - begins
+        leads = self._stack_leads(ways)
         for axis in self._axes:
             column = axis.column
-            wanted = (slow if axis.is_velocity else points)[:, column]
-            last: Motion4 = tuple(motion.rows[:, column].tolist())
-            fastest = axis.fastest if axis.is_velocity else velocity_scale * axis.fastest
-            steep = self._find_steep(replace(axis, fastest=fastest), wanted, float(begin[column]), last)
+            wanted, lead = begins[:, column], leads[:, column].tolist()
+            last: Motion4 = tuple(rows[:, column].tolist())
+            fastest = axis.allowed(velocity_scale)
+            steep = self._find_steep(axis, fastest, wanted, float(begin[column]), last)
             row, place, targets, unaltered = 0, float(begin[column]), wanted.tolist(), SETTLED
             while row < len(targets):
                 if unaltered >= SETTLED:  # until the next point that may be altered
@@ -182,8 +220,7 @@ class MotionBounds:
                         known = np.concatenate([begin[[column]], found[:row, column]])[-SETTLED - 1 :]
                         last, place = _motion_after(known, period_s, last), targets[row - 1]
                 way = targets[row] - place
-                onward = targets[row + 1] - targets[row] if row + 1 < len(targets) else way
-                broken, last = self._move(axis, Target(place, way, onward / period_s, fastest), last)
+                broken, last = self._move(axis, Target(place, way, fastest, *lead[row]), last)
                 before, place = place, place + period_s * last[0] if broken else targets[row]
                 found[row, column] = place
                 unaltered = 0 if broken else unaltered + 1
@@ -194,19 +231,22 @@ class MotionBounds:
                 row += 1
         return found, altered
 
-    def _find_steep(self, axis: Axis, points: Float64Array, begin: float, last: Motion4) -> BoolArray:
+    def _find_steep(
+        self, axis: Axis, fastest: float, points: Float64Array, begin: float, last: Motion4
+    ) -> BoolArray:
         """Return the mask of points that may be altered although those before them were not."""
         period_s, most = self._period_s, axis.acceleration
         velocity = np.diff(points, prepend=begin) / period_s
         change = np.diff(velocity, prepend=last[0]) / period_s
-        passes = (np.abs(change) <= most) & (np.abs(velocity) <= axis.fastest)
-        passes[:-1] &= passes[1:]  # it leads on with a velocity that the next step can have
+        passes = (np.abs(change) <= most) & (np.abs(velocity) <= fastest)
         passes &= np.abs(np.diff(change, prepend=last[1])) <= axis.jerk * period_s
+        passes[:-1] &= passes[1:]  # it leads on with a motion that the next step can have
+        passes[-1:] &= np.abs(change[-1:]) <= axis.jerk * period_s
         # Where it rests at the latest: braking begins a tick later, or a jerk's time.
         late_s = period_s + (2.0 * most / axis.jerk if axis.jerk < math.inf else 0.0)
         rest = points + velocity * np.abs(velocity) / most + velocity * late_s
         if axis.jerk < math.inf:  # its acceleration ends before it is too fast
-            passes &= np.abs(velocity) + period_s * np.abs(change) + change**2 / axis.jerk <= axis.fastest
+            passes &= np.abs(velocity) + period_s * np.abs(change) + change**2 / axis.jerk <= fastest
         steep: BoolArray = ~(passes & (rest >= axis.low) & (rest <= axis.high))
         return steep
 
@@ -232,10 +272,7 @@ class MotionBounds:
             if change == math.inf:
                 continue
             speeds = last if axis.is_velocity else motion.velocity
-            slows[column], (slower,) = (
-                speeds[column],
-                shorten([speeds[column]], max(0.0, abs(speeds[column]) - change)),
-            )
+            slows[column], slower = speeds[column], slow_down(speeds[column], change)
             if axis.is_velocity:
                 found[column] = slower
                 continue
@@ -253,8 +290,12 @@ class MotionBounds:
 
 def _motion_after(points: Float64Array, period_s: float, last: Motion4) -> Motion4:
     """Return the motion of the last of some points. last: before the first, where there are few."""
-    velocity, change = last[:2]
     for begin, end in itertools.pairwise(points.tolist()):
-        before, velocity = velocity, (end - begin) / period_s
-        change = (velocity - before) / period_s
+        last = _motion_at((end - begin) / period_s, last[0], period_s)
+    return last
+
+
+def _motion_at(velocity: float, before: float, period_s: float) -> Motion4:
+    """Return the motion of a step at a velocity, after one at another."""
+    change = (velocity - before) / period_s
     return velocity, change, velocity + 0.5 * period_s * change, change
