@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -84,23 +84,25 @@ class Record:
     answers: list[tuple[int, int, float, float, str]] = field(default_factory=list)
     opened: list[tuple[int, str]] = field(default_factory=list)  # when a session was open, with which server
     refused: int = 0  # times that a server had no room
-    stalled: int = 0  # control ticks without an action, once it had moved
+    ticks: int = 0  # since it moved first
+    stalled: int = 0  # of them, those without an action
 
 
 class FleetRobot:
     """One robot. All methods are called on one thread."""
 
-    def __init__(self, index: int, servers: Sequence[str], network: Network) -> None:
+    def __init__(self, index: int, servers: Sequence[str], network: Network, **parameters: Any) -> None:
+        """parameters: of the robot's node, where they are others than the fleet's."""
         self.index = index
         self.namespace = f"/robot_{index}"
-        config = RobotConfig(
-            servers=tuple(servers),
-            autostart=True,
-            merge_mode="append",
-            buffer_time_s=BUFFER_S,
-            execution_horizon=EXECUTED_ROWS,
-            max_offline_s=3600.0,
-        )
+        fleet: dict[str, Any] = {
+            "autostart": True,
+            "merge_mode": "append",
+            "buffer_time_s": BUFFER_S,
+            "execution_horizon": EXECUTED_ROWS,
+            "max_offline_s": 3600.0,
+        }
+        config = RobotConfig(servers=tuple(servers), **(fleet | parameters))
         self.engine = Engine(
             CONTRACT, config, f"{self.namespace}/remote_inference", self.namespace, seed=index
         )
@@ -124,6 +126,7 @@ class FleetRobot:
             effects = self.engine.take_sensors(arrivals, self._position, now_ns)
             self._carry_out(effects, now_ns)
             tick = self.engine.play(now_ns, ())
+            self.record.ticks += bool(self.record.answers)
             self.record.stalled += tick.command is None and bool(self.record.answers)
         # The engine forgets what it was told when it loses a session.
         if not self.engine.handshake.open:

@@ -88,7 +88,7 @@ class VirtualServer:
     def deposit(self, session_id: str, request: Any) -> None:
         session = self.sessions.registry.get(session_id)
         if session is not None:
-            session.mailbox.put(request, self._world.now_ns)
+            session.mailbox.put(request, self._world.now_ns, request.queue_s)
             self._wake(self._free_ns)
 
     def answer_call(self, call: Callable[[], Callable[[], None]]) -> None:
@@ -137,8 +137,16 @@ class World:
     """Robots, servers and two routers. Robots and servers are linked to the routers in turn."""
 
     def __init__(
-        self, robots: int, servers: int, serving: Serving, times: Times | None = None, seed: int = 0
+        self,
+        robots: int,
+        servers: int,
+        serving: Serving,
+        times: Times | None = None,
+        *,
+        seed: int = 0,
+        parameters: Callable[[int], dict[str, Any]] = lambda _: {},
     ) -> None:
+        """parameters: of each robot, by its number."""
         self.times = times or Times()
         self.now_ns = START_NS
         self._rng = random.Random(seed)
@@ -146,7 +154,9 @@ class World:
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         names = [f"/server_{index}" for index in range(servers)]
         self.servers = {name: VirtualServer(self, name, serving) for name in names}
-        self.robots = [FleetRobot(index, servers_of(index, names), self) for index in range(robots)]
+        self.robots = [
+            FleetRobot(index, servers_of(index, names), self, **parameters(index)) for index in range(robots)
+        ]
         self.by_namespace = {robot.namespace: robot for robot in self.robots}
         self._up_at_ns = dict.fromkeys(range(robots), 0)  # when each robot's link is there
         self._listeners: dict[str, list[FleetRobot]] = {name: [] for name in names}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from remote_inference.server.manifest.manifest import Manifest
-from remote_inference.server.schedulers import MicroBatch, RoundRobin, Scheduler
+from remote_inference.server.schedulers import AHEAD_NS, Deadline, MicroBatch, RoundRobin, Scheduler
 from remote_inference.server.sessions import Session
 from remote_inference.server.warmup import make_scheduler
 from support.builders import ShiftProcessors, make_offer
@@ -33,7 +33,10 @@ def select(scheduler: Scheduler, ready: list[Session], open_sessions: int | None
     return list(scheduler.select(ready, len(ready) if open_sessions is None else open_sessions, now_ns).batch)
 
 
-@pytest.fixture(params=[RoundRobin, lambda: MicroBatch(1, 0)], ids=["round_robin", "batches of one"])
+ONE_BY_ONE = {"round_robin": RoundRobin, "batches of one": lambda: MicroBatch(1, 0), "deadline": Deadline}
+
+
+@pytest.fixture(params=ONE_BY_ONE.values(), ids=ONE_BY_ONE)
 def scheduler(request: pytest.FixtureRequest) -> Scheduler:
     return request.param()
 
@@ -151,6 +154,7 @@ def serve(scheduler: Scheduler, ready: list[Session], cost_ns: dict[str, int]) -
     return batch
 
 
+@pytest.mark.parametrize("scheduler", [RoundRobin(), MicroBatch(1, 0)])
 def test_a_session_gets_as_many_turns_as_its_requests_are_cheap(scheduler: Scheduler):
     sessions = make_sessions(3)
     cost_ns = {"s0": MS, "s1": MS, "s2": 10 * MS}
@@ -278,3 +282,67 @@ def test_the_manifest_names_the_scheduler_and_the_policy_bounds_its_batches(
     scheduler = make_scheduler(manifest, limit)
     assert isinstance(scheduler, kind)
     assert len(select(scheduler, make_sessions(20))) == size
+
+
+# -- by deadline ---------------------------------------------------------------------------------------------
+
+MILLISECOND_NS = 1_000_000
+
+
+def with_queues(*queues_s: float) -> list[Session]:
+    """Return sessions whose robots' queues last so long."""
+    sessions = make_sessions(len(queues_s))
+    for session, queue_s in zip(sessions, queues_s, strict=True):
+        session.mailbox.put(b"", 0, queue_s)
+    return sessions
+
+
+def names(sessions: list[Session]) -> list[str]:
+    return [session.session_id for session in sessions]
+
+
+def test_the_robot_comes_first_whose_queue_ends_soonest():
+    sessions = with_queues(1.0, 0.0, 0.2, -1.0)
+    order = []
+    scheduler = Deadline()
+    while sessions:
+        order += select(scheduler, sessions)
+        sessions.remove(order[-1])
+    assert names(order) == ["s1", "s2", "s3", "s0"], "what a client does not say counts as half a second"
+
+
+def test_urgency_gets_no_robot_more_than_its_share_of_a_busy_server():
+    """One that always says it has run out waits for the others once it has cost a second more than they."""
+    sessions, scheduler = with_queues(0.0, 5.0, 5.0), Deadline()
+    cost_ns, served = 50 * MILLISECOND_NS, Counter[str]()
+    for _ in range(200):
+        (chosen,) = select(scheduler, sessions)
+        chosen.account.charge(cost_ns)
+        served[chosen.session_id] += 1
+    assert served["s0"] - served["s1"] <= AHEAD_NS / cost_ns + 1
+    assert abs(served["s1"] - served["s2"]) <= 1
+
+
+def test_a_session_that_waits_for_more_urgent_ones_forfeits_nothing():
+    urgent, calm = with_queues(0.0, 5.0)
+    scheduler = Deadline()
+    select(scheduler, [calm])
+    for _ in range(10):
+        select(scheduler, [urgent, calm])[0].account.charge(50 * MILLISECOND_NS)
+    assert calm.account.virtual_ns == 0
+
+
+def test_a_batch_is_no_larger_than_the_most_urgent_robot_has_time_for():
+    scheduler = Deadline(max_batch=4)
+    for size in range(1, 5):
+        scheduler.note_call(size, size * 100 * MILLISECOND_NS)
+    assert len(select(scheduler, with_queues(*4 * [0.25]))) == 2
+    assert len(select(scheduler, with_queues(*4 * [9.0]))) == 4
+    assert len(select(scheduler, with_queues(*4 * [0.05]))) == 4, "late already: the sooner all are served"
+
+
+def test_a_batch_waits_for_others_where_there_is_time():
+    scheduler = Deadline(max_batch=4, window_ns=WINDOW_NS)
+    scheduler.note_call(4, 100 * MILLISECOND_NS)
+    assert scheduler.select(with_queues(9.0), 4, 0).wait_ns == WINDOW_NS
+    assert len(scheduler.select(with_queues(0.1), 4, 0).batch) == 1

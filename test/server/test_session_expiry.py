@@ -99,6 +99,13 @@ def test_old_requests_that_arrive_after_a_session_opened_do_not_end_it():
         assert expiry.expired(at_s) == {}
 
 
+def test_what_others_send_on_a_robot_s_topic_ends_no_session_whose_robot_asks():
+    expiry = Expiry()
+    for tick in range(200):
+        expiry.sessions[0].note_request("a" if tick % 20 == 0 else "elsewhere", ns(0.1 * tick))
+        assert expiry.expired(0.1 * tick) == {}
+
+
 def test_requests_for_another_server_do_not_keep_a_session():
     expiry = Expiry()
     expiry.sessions[0].note_request("elsewhere", ns(IDLE_S - 1))

@@ -59,6 +59,7 @@ class Request:
     prefix_model: Float32Array | None = None
     prefix_robot: Float32Array | None = None
     capture_skew_s: float = 0.0  # between the oldest and the newest content of its observation
+    queue_s: float = -1.0  # how long the robot's queue still lasts; negative: nobody says it
 
 
 def no_rows() -> Float32Array:

@@ -16,6 +16,8 @@ from remote_inference.base.exchange import Chunk, SessionKind, SessionOffer, Ses
 from remote_inference.base.limits import MAX_QUOTE_LENGTH, shorten
 from remote_inference.base.policy import PolicySpec, Processors
 
+UNSAID_QUEUE_S = 0.5  # how long the queue lasts of a client that does not say it: about half a chunk
+
 
 @dataclass(frozen=True)
 class QueuedRequest:
@@ -25,6 +27,17 @@ class QueuedRequest:
     arrival_ns: int
     superseded: int  # requests replaced since the last one served
     waiting_since_ns: int  # arrival of the first replaced request, or of this one
+    queue_s: float = -1.0  # how long the robot's queue lasts from the arrival on; negative: not said
+
+    @property
+    def due_ns(self) -> int:
+        """When the robot's queue ends."""
+        queue_s = self.queue_s if self.queue_s >= 0.0 else UNSAID_QUEUE_S
+        return self.arrival_ns + round(queue_s * 1e9)
+
+    def slack_ms(self, now_ns: int) -> float | None:
+        """Return how long the queue still lasts [ms], negative once it has ended; None: nobody said it."""
+        return (self.due_ns - now_ns) / 1e6 if self.queue_s >= 0.0 else None
 
 
 class Mailbox:
@@ -34,12 +47,12 @@ class Mailbox:
         self.letter: QueuedRequest | None = None  # the request that waits
         self._lock = threading.Lock()
 
-    def put(self, data: bytes, arrival_ns: int) -> None:
+    def put(self, data: bytes, arrival_ns: int, queue_s: float = -1.0) -> None:
         with self._lock:
             superseded, waiting_since_ns = 0, arrival_ns
             if self.letter is not None:
                 superseded, waiting_since_ns = self.letter.superseded + 1, self.letter.waiting_since_ns
-            self.letter = QueuedRequest(data, arrival_ns, superseded, waiting_since_ns)
+            self.letter = QueuedRequest(data, arrival_ns, superseded, waiting_since_ns, queue_s)
 
     def take(self) -> QueuedRequest | None:
         with self._lock:
@@ -229,6 +242,9 @@ class SessionRegistry:
 
 # In a row. A robot has one request in flight, so a new session may see one of the session before.
 FOREIGN_REQUESTS_MAX = 3
+OWN_REQUEST_NS = (
+    3_000_000_000  # after one of its own, a session is not ended by what others send on its topic
+)
 # In a row. Receiving a message costs the other robots time by its size.
 OVERSIZED_REQUESTS_MAX = 3
 
@@ -262,12 +278,12 @@ class SessionExpiry:
         gone_ns = now_ns - self._seen_ns[session.session_id]
         if gone_ns >= self._grace_ns:
             return f"its robot has been gone for {gone_ns / 1e9:.0f} s"
-        if session.foreign_requests >= FOREIGN_REQUESTS_MAX:
+        asked_ns = now_ns - session.last_asked_ns
+        if session.foreign_requests >= FOREIGN_REQUESTS_MAX and asked_ns >= OWN_REQUEST_NS:
             return f"its robot has named another session in {session.foreign_requests} requests in a row"
         if session.oversized_requests >= OVERSIZED_REQUESTS_MAX:
             count = session.oversized_requests
             return f"its robot has sent {count} requests in a row that are larger than max_request_bytes"
-        idle_ns = now_ns - session.last_asked_ns
-        if idle_ns >= self._idle_timeout_ns:
-            return f"no request for {idle_ns / 1e9:.0f} s"
+        if asked_ns >= self._idle_timeout_ns:
+            return f"no request for {asked_ns / 1e9:.0f} s"
         return ""

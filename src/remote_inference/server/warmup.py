@@ -40,7 +40,7 @@ def make_scheduler(manifest: Manifest, policy_max_batch: int) -> Scheduler:
 
 def batches(manifest: Manifest) -> bool:
     """Return whether the manifest's scheduler may put several requests into one call of the policy."""
-    return SCHEDULERS.get(manifest.scheduler).batches
+    return bool(manifest.scheduler_options.most > 1)
 
 
 def largest_batch(manifest: Manifest, spec: PolicySpec) -> int:

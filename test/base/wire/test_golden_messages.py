@@ -53,6 +53,7 @@ def observation():
         prefix_model=np.array([[0.5, 1.5], [2.5, 3.5]], np.float32),
         prefix_robot=np.array([[-0.5, -1.5], [-2.5, -3.5]], np.float32),
         capture_skew_s=0.0625,
+        queue_s=1.25,
     )
     images = [encoded(b"front camera"), raw_image(0)]
     past = [

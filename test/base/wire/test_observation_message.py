@@ -25,6 +25,7 @@ from remote_inference.base.wire.images.images import ImageError, image_to_messag
 from remote_inference.base.wire.observation import (
     observation_from_message,
     observation_to_message,
+    read_head,
     request_from_message,
 )
 from remote_inference.msg import Observation
@@ -56,6 +57,24 @@ def test_a_time_between_sources_that_is_none_counts_as_not_said(said: float):
     message = observation()
     message.capture_skew_s = said
     assert request_from_message(message).capture_skew_s == 0.0
+
+
+@pytest.mark.parametrize("said", [np.nan, np.inf, -np.inf])
+def test_a_queue_that_lasts_no_time_counts_as_not_said(said: float):
+    message = observation()
+    message.queue_s = said
+    assert request_from_message(message).queue_s == -1.0
+    assert read_head(bytes(serialize_message(message)))[1] == -1.0
+
+
+def test_the_head_of_a_request_is_read_without_the_rest():
+    message = observation()
+    message.session_id, message.queue_s = "s1", 0.5
+    data = bytes(serialize_message(message))
+    assert read_head(data) == ("s1", 0.5)
+    assert read_head(data[: data.index(b"s1") + 64]) == ("s1", 0.5)
+    with pytest.raises(WireError, match="observation: session_id: found 0 bytes"):
+        read_head(data[:24])
 
 
 STATE = np.array([0.25, -1.5], np.float32)

@@ -24,10 +24,11 @@ RECORD = RequestRecord(
     queue_wait_ms=30.0,
     inference_ms=20.0,
     staleness_ms=90.0,
+    slack_ms=-40.0,
     capture_skew_ms=12.5,
     superseded=3,
 )
-DURATIONS = ("request_duration", "queue_wait", "inference_duration", "staleness", "capture_skew")
+DURATIONS = ("request_duration", "queue_wait", "inference_duration", "staleness", "slack", "capture_skew")
 
 
 class Scrape:
@@ -69,9 +70,10 @@ def test_a_request_is_counted_in_seconds_under_its_robot():
     metrics.record(RECORD)
     scrape = Scrape(metrics)
     sums = [scrape.of(f"{name}_seconds_sum") for name in DURATIONS]
-    assert sums == pytest.approx([0.1, 0.06, 0.04, 0.18, 0.025])
-    assert [scrape.of(f"{name}_seconds_count") for name in DURATIONS] == [2.0] * 5
+    assert sums == pytest.approx([0.1, 0.06, 0.04, 0.18, 0.0, 0.025])
+    assert [scrape.of(f"{name}_seconds_count") for name in DURATIONS] == [2.0] * 6
     assert scrape.of("superseded_requests_total") == 6.0
+    assert scrape.of("late_chunks_total") == 2.0
     assert scrape.of("request_errors_total") == 0.0
     assert (scrape["batch_size_count"], scrape["batch_size_sum"]) == (2.0, 4.0)
 
@@ -82,7 +84,7 @@ def test_errors_are_counted_and_unreadable_requests_have_no_duration():
     metrics.record(RequestRecord("s1", "/a", "/a/n", status="error", outcome="unreadable"))
     scrape = Scrape(metrics)
     assert scrape.of("request_errors_total") == 2.0
-    assert [scrape.of(f"{name}_seconds_count") for name in DURATIONS] == [1.0] * 5
+    assert [scrape.of(f"{name}_seconds_count") for name in DURATIONS] == [1.0] * 6
     assert scrape["batch_size_count"] == 1.0
 
 

@@ -35,6 +35,7 @@ RECORD = RequestRecord(
     queue_wait_ms=1.5,
     inference_ms=20.25,
     staleness_ms=21.75,
+    slack_ms=-40.5,
     capture_skew_ms=12.5,
     superseded=1,
     tags={"site": "lab_2"},
@@ -72,7 +73,8 @@ def test_a_line_holds_what_the_schema_says_in_its_order(tmp_path: Path):
         **dict.fromkeys(("server", "instance", "session_id", "robot", "client", "policy_version"), str),
         **dict.fromkeys(("status", "outcome"), str),
         **dict.fromkeys(("seq_id", "episode_id", "batch_size", "superseded"), int),
-        **dict.fromkeys(("queue_wait_ms", "inference_ms", "staleness_ms", "capture_skew_ms"), float),
+        **dict.fromkeys(("queue_wait_ms", "inference_ms", "staleness_ms"), float),
+        **dict.fromkeys(("slack_ms", "capture_skew_ms"), float),
         "tags": dict,
     }
 

@@ -27,6 +27,9 @@ MS = 1_000_000
 class AllAtOnce:
     """A scheduler that serves all waiting sessions in one batch."""
 
+    def note_call(self, requests: int, took_ns: int) -> None:
+        """Its choice depends on no duration."""
+
     def select(self, ready: Sequence[Session], joinable: int, now_ns: int, chosen: int = 0) -> Selection:
         return Selection(ready)
 

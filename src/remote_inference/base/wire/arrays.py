@@ -11,7 +11,8 @@ from __future__ import annotations
 import dataclasses
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -26,6 +27,15 @@ ByteBuffer: TypeAlias = "bytes | bytearray | memoryview | array[int]"
 
 class WireError(BoundedError, ValueError):
     """A message cannot be read or written; the text names the field, what was found and expected."""
+
+
+@contextmanager
+def naming(place: str) -> Iterator[None]:
+    """Put a place before what is wrong: raise WireError for a ValueError, of which it is one."""
+    try:
+        yield
+    except ValueError as error:
+        raise WireError(f"{place}{error}") from error
 
 
 class SensorError(BoundedError, ValueError):

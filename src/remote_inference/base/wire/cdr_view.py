@@ -41,8 +41,8 @@ class _ReadError(Exception):
     """Bytes are not the message's; the text begins with the field's place."""
 
 
-def view_message(data: bytes, message_type: type[Any], what: str) -> Any:
-    """Return an object with the fields of `message_type`, from its CDR bytes.
+def view_message(data: bytes, message_type: type[Any], what: str, until: str = "") -> Any:
+    """Return an object with the fields of `message_type`, from its CDR bytes. until: the last one of them.
 
     Sequences of numbers are memoryviews into `data`, or arrays where the byte order is not this machine's.
     Raises WireError, naming `what` and the field, for bytes that are no such message.
@@ -54,7 +54,7 @@ def view_message(data: bytes, message_type: type[Any], what: str) -> Any:
             f"{what}: found {len(data)} bytes that begin with {found}, expected 0000 or 0001 (CDR)"
         )
     try:
-        read = _message_reader(message_type, order)  # type: ignore[arg-type]  # a class is hashable
+        read = _message_reader(message_type, order, until)  # type: ignore[arg-type]  # a class is hashable
         return read(memoryview(data)[_HEADER_LENGTH:], 0)[0]
     except _ReadError as error:
         expected = f"a serialized {message_type.__name__}"
@@ -62,10 +62,10 @@ def view_message(data: bytes, message_type: type[Any], what: str) -> Any:
 
 
 @cache
-def _message_reader(message_type: Any, order: str) -> Reader:
+def _message_reader(message_type: Any, order: str, until: str = "") -> Reader:
     names = tuple(message_type.get_fields_and_field_types())
     readers = [_reader(slot, order) for slot in message_type.SLOT_TYPES]
-    fields = tuple(zip(names, readers, strict=True))
+    fields = tuple(zip(names, readers, strict=True))[: names.index(until) + 1 if until else None]
 
     def read(memory: memoryview, at: int) -> tuple[SimpleNamespace, int]:
         values = {}

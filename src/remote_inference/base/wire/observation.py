@@ -29,6 +29,7 @@ from remote_inference.base.exchange import (
 from remote_inference.base.limits import DEFAULT_LIMITS, MAX_TASK_LENGTH, RequestLimits, find_length_problem
 from remote_inference.base.policy import Float32Array, PastStep, PolicyObservation
 from remote_inference.base.wire.arrays import WireError, float32_field, from_float32_field
+from remote_inference.base.wire.cdr_view import view_message
 from remote_inference.base.wire.images.encodings import IMAGE_ENCODINGS
 from remote_inference.base.wire.images.images import ImageError, image_from_message
 from remote_inference.msg import Observation
@@ -243,8 +244,19 @@ def observation_from_message(
 def request_from_message(message: Observation) -> Request:
     """Return a request's identity. The prefixes, which may be malformed, are not read and stay None."""
     request = Request(**{name: getattr(message, name) for name in _SHARED})
+    if not math.isfinite(request.queue_s):
+        request = replace(request, queue_s=-1.0)
     is_time = 0.0 <= request.capture_skew_s < math.inf  # what else a client says would end the metric's sum
     return request if is_time else replace(request, capture_skew_s=0.0)
+
+
+def read_head(data: bytes) -> tuple[str, float]:
+    """Return whose session a serialized observation names, and its `queue_s`, before anything else is read.
+
+    Raises WireError for bytes that are no observation.
+    """
+    head = view_message(data, Observation, "observation", until="queue_s")
+    return head.session_id, head.queue_s if math.isfinite(head.queue_s) else -1.0
 
 
 def _decode(arrived: Sequence[Mapping[str, ReadyImage]], features: Sequence[ImageFeature]) -> list[_Images]:

@@ -33,7 +33,7 @@ from remote_inference.base.limits import (
     shorten,
 )
 from remote_inference.base.tags import parse_tags, write_tags
-from remote_inference.base.wire.arrays import WireError, read_fields, write_fields
+from remote_inference.base.wire.arrays import WireError, naming, read_fields, write_fields
 from remote_inference.base.wire.images.encodings import IMAGE_ENCODINGS
 from remote_inference.base.wire.images.images import ImageError, require_size
 from remote_inference.base.wire.qos import CHUNK_TOPIC, OBSERVATION_TOPIC
@@ -85,10 +85,8 @@ def offer_from_request(request: OpenSession.Request) -> SessionOffer:
             except ImageError as error:
                 raise ImageError(f"{image.name}: {error}") from error
     _require_one_for_each_name(request)
-    try:
+    with naming("tags: "):
         tags = parse_tags(request.tags)
-    except ValueError as error:
-        raise WireError(f"tags: {error}") from error
     special = {
         "images": images,
         "max_observation_steps": max(1, request.max_observation_steps),

@@ -209,6 +209,7 @@ class RequestCycle:
             prefix_model=prefixes.model,
             prefix_robot=prefixes.robot,
             capture_skew_s=self.capture_skew_s,
+            queue_s=self.playback_left_s(now_ns),
         )
         asked = (*self._question.asked, Asked(request, capture_ns, shown[first], executed, measured))
         self._question = replace(self._question, asked=asked)

@@ -31,7 +31,7 @@ from remote_inference.server.policies import load_on_first_device
 from remote_inference.server.requests.request_decoder import RequestDecoder
 
 SUFFIX = ".capture"
-VERSION = 4  # 2: batch_size; 3: observations with a history; 4: their capture_skew_s
+VERSION = 5  # 2: batch_size; 3: observations with a history; 4: their capture_skew_s; 5: their queue_s
 WAITING_MAX = 16  # captures; more are dropped, the newest first
 CLOSE_TIMEOUT_S = 5.0
 

@@ -213,7 +213,8 @@ class Manifest(Document):
         NameIn(SCHEDULERS),
         Field(
             description="one request at a time, or several in one call of the policy; the session that has "
-            "cost least is served first; any other name: an entry point of an installed distribution"
+            "cost least is served first, with `deadline` the robot whose queue ends soonest; any other name: "
+            "an entry point of an installed distribution"
         ),
     ] = "round_robin"
     warmup_image_sizes: Annotated[
@@ -332,8 +333,8 @@ class Manifest(Document):
 
     def _check_replicas(self) -> None:
         found = f"model.replicas: found {list(self.model.replicas)}"
-        if not SCHEDULERS.get(self.scheduler).batches:
-            expected = "one that batches: one request at a time keeps one of them busy"
+        if self.scheduler_options.most < 2:
+            expected = "one that batches, and a max_batch: one request at a time keeps one of them busy"
             raise ValueError(f"{found} with scheduler {self.scheduler!r}, expected {expected}")
         if self.weights is not None:
             raise ValueError(f"{found} with weights, expected one of the two: updates change one copy alone")

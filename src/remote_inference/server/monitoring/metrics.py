@@ -29,10 +29,12 @@ DURATIONS = {
     "postprocessing for its batch.",
     "staleness": "Time that a robot had waited when its chunk was ready, from its first request since the "
     "last chunk, superseded requests included.",
+    "slack": "Time that a robot's queue still lasted when its chunk was ready; 0 of one that came late.",
     "capture_skew": "Time between the oldest and the newest content of an observation; 0 of a client that "
     "does not say it.",
 }
 COUNTS = {
+    "late_chunks": "Chunks that were ready after the robot's queue had ended.",
     "superseded_requests": "Requests replaced by newer ones and never served.",
     "request_errors": "Requests answered with ERROR, or not at all.",
 }
@@ -173,7 +175,9 @@ class _RobotSeries:
     queue_wait_s: Histogram
     inference_s: Histogram
     staleness_s: Histogram
+    slack_s: Histogram
     capture_skew_s: Histogram
+    late: Counter
     superseded: Counter
     errors: Counter
 
@@ -193,6 +197,9 @@ class _RobotSeries:
         self.inference_s.observe(record.inference_ms / 1e3)
         self.staleness_s.observe(record.staleness_ms / 1e3)
         self.capture_skew_s.observe(record.capture_skew_ms / 1e3)
+        if record.slack_ms is not None:
+            self.slack_s.observe(max(0.0, record.slack_ms / 1e3))
+            self.late.inc(record.late)
 
 
 def _weights_families(weights: WeightsView) -> Iterator[Metric]:

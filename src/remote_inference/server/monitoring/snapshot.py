@@ -35,6 +35,8 @@ class SessionView:
     last_request_age_s: float | None = None
     queue_wait_ms: float | None = None  # of the last request
     inference_ms: float | None = None  # of the last request
+    slack_ms: float | None = None  # that the robot's queue still lasted when the last chunk was ready
+    late: int = 0  # chunks that were ready after that
     latencies_ms: tuple[float, ...] = ()  # queue wait and inference of the last requests, oldest first
     tags: Mapping[str, str] = field(default_factory=dict)
     kind: str = "robot"
@@ -158,6 +160,8 @@ class SessionHistories:
                 last_outcome=record.outcome,
                 queue_wait_ms=record.queue_wait_ms,
                 inference_ms=record.inference_ms,
+                slack_ms=record.slack_ms,
+                late=history.view.late + record.late,
             )
 
     def views(self, now_ns: int) -> tuple[SessionView, ...]:

@@ -31,18 +31,21 @@ from functools import partial
 from rclpy.logging import get_logger
 
 from remote_inference.base.exchange import Chunk
+from remote_inference.base.limits import MAX_QUOTE_LENGTH, shorten
 from remote_inference.base.nodes.runtime import StartupError, is_stopping
 from remote_inference.base.policy import Policy, PolicyError
+from remote_inference.base.wire.arrays import WireError
+from remote_inference.base.wire.observation import read_head
 from remote_inference.server.captures.captures import CaptureWriter
 from remote_inference.server.live_weights import LiveWeights, OnError
 from remote_inference.server.manifest.manifest import Manifest
 from remote_inference.server.policies import PlacedPolicy, load_on_first_device
 from remote_inference.server.policy_watch import PolicyWatch
-from remote_inference.server.requests.job import Consumers
+from remote_inference.server.requests.job import Consumers, find_foreign
 from remote_inference.server.requests.request_decoder import RequestDecoder, sample_requests
 from remote_inference.server.requests.request_log import RequestRecord
 from remote_inference.server.requests.worker import Submit, Worker
-from remote_inference.server.sessions import Session, SessionRegistry
+from remote_inference.server.sessions import FOREIGN_REQUESTS_MAX, Session, SessionRegistry
 from remote_inference.server.warmup import Rehearsal, make_ready, make_scheduler
 
 # -- A simulated network path: runs each action after a latency drawn for it, or never, and blocks no sender
@@ -242,10 +245,22 @@ class Serving:
             raise
 
     def enqueue(self, session: Session, data: bytes) -> None:
-        """Put a serialized observation into its session's mailbox."""
+        """Put a serialized observation into its session's mailbox.
+
+        One that names another session waits in nobody's place, whoever sends it and however often.
+        """
         session.note_size(len(data), self.manifest.max_request_bytes)
-        session.mailbox.put(data, time.monotonic_ns())
-        self._notify_worker()
+        now_ns = time.monotonic_ns()
+        try:
+            named, queue_s = read_head(data)
+        except WireError:  # the worker says what is wrong with it
+            named, queue_s = session.session_id, -1.0
+        if session.note_request(named, now_ns):
+            session.mailbox.put(data, now_ns, queue_s)
+            self._notify_worker()
+        elif session.foreign_requests <= FOREIGN_REQUESTS_MAX:
+            problem = f"not answered: {find_foreign(session, named)}"
+            self._log_request(RequestRecord.of(session.offer, shorten(named, MAX_QUOTE_LENGTH), problem))
 
     @property
     def alive(self) -> bool:

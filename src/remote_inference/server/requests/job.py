@@ -56,8 +56,10 @@ class Job:
     chunk_robot: Float32Array = field(default_factory=no_rows)
     error: str = ""
 
-    def record(self, chunk: Chunk, staleness_ms: float, unsent: str = "") -> RequestRecord:
+    def record(self, chunk: Chunk, ready_ns: int, unsent: str = "") -> RequestRecord:
         """Return the record of the job that `chunk` answers. unsent: why it was not sent; empty: it was."""
+        staleness_ms = (ready_ns - self.queued.waiting_since_ns) / 1e6
+        slack_ms = self.queued.slack_ms(ready_ns)
         return RequestRecord.of(
             self.session.offer,
             chunk.session_id,
@@ -69,6 +71,7 @@ class Job:
             queue_wait_ms=round(chunk.queue_wait_ms, 3),
             inference_ms=round(chunk.inference_ms, 3),
             staleness_ms=round(staleness_ms, 3),
+            slack_ms=None if slack_ms is None else round(slack_ms, 3),
             capture_skew_ms=round(self.request.capture_skew_s * 1e3, 3),
             superseded=chunk.superseded_seqs,
         )
@@ -96,6 +99,14 @@ class Decoder(Protocol):
 
     def observation(self, message: Any, offer: SessionOffer) -> PolicyObservation:
         """Return decoded state, images and prefixes. Raises ValueError that says what is malformed."""
+
+
+def find_foreign(session: Session, named: str) -> str:
+    """Return why a request that names another session is not answered.
+
+    Every server of a robot gets its topic, and it would take the answer for the other server's.
+    """
+    return f"it names session {shorten(named, MAX_QUOTE_LENGTH)!r}, expected {session.session_id!r}"
 
 
 @dataclass(frozen=True)
@@ -127,9 +138,7 @@ class Preparation:
             return
         named, episode_id = job.request.session_id, job.request.episode_id
         if not session.note_request(named, queued.arrival_ns):
-            # Every server of a robot gets its topic, and it would take the answer for the other server's.
-            found = shorten(named, MAX_QUOTE_LENGTH)
-            job.drop(f"it names session {found!r}, expected {session.session_id!r}")
+            job.drop(find_foreign(session, named))
         elif episode_id < session.oldest_episode_id:  # the robot awaits no answer any more
             job.drop(f"it is of episode {episode_id}, which reset_session has ended")
 
@@ -245,7 +254,7 @@ class Finishing:
             unsent = "its session has ended"
         else:
             unsent = self._hand_over("chunk", session, lambda: self._to.deliver(session, chunk))
-        record = job.record(chunk, (ready_ns - job.queued.waiting_since_ns) / 1e6, unsent)
+        record = job.record(chunk, ready_ns, unsent)
         self._hand_over("request record", session, lambda: self._to.log_request(record))
         if (capture := self._to.capture) and record.status == "ok":
             captured = (session.offer, job.queued.data, chunk, job.batch_size)

@@ -35,6 +35,7 @@ class RequestRecord:
     queue_wait_ms: float = 0.0
     inference_ms: float = 0.0
     staleness_ms: float = 0.0
+    slack_ms: float | None = None
     capture_skew_ms: float = 0.0
     superseded: int = 0
     status: Literal["ok", "error"] = "ok"
@@ -53,6 +54,11 @@ class RequestRecord:
             tags=offer.tags,
             **values,
         )
+
+    @property
+    def late(self) -> bool:
+        """Whether the chunk was ready after the robot's queue had ended."""
+        return self.slack_ms is not None and self.slack_ms < 0.0
 
     def to_json(self, **head: str) -> str:
         """Return one line; `head` comes first."""
@@ -83,6 +89,8 @@ DESCRIPTIONS: Mapping[str, str] = {
     "inference_ms": "its own decoding and preprocessing, then policy and postprocessing of its batch [ms]",
     "staleness_ms": "how long the robot had been waiting here when its chunk was ready [ms]: from the first "
     "request since its last chunk, superseded ones included",
+    "slack_ms": "how long the robot's queue still lasted when its chunk was ready [ms]; negative: it had "
+    "ended; null of a client that does not say it",
     "capture_skew_ms": "time between the oldest and the newest content of the observation [ms]; 0 of a "
     "client that does not say it",
     "superseded": "requests of this robot that this one replaced unserved",

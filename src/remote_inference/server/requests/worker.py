@@ -104,6 +104,12 @@ class Intake:
             while batch.preparing:
                 self._changed.wait(LOST_WAKE_UP_S)
 
+    def note_call(self, requests: int, took_ns: int) -> None:
+        """Tell the schedulers how long the policy took for a batch."""
+        with self._changed:
+            for rank in (self._robots, self._yielding):
+                rank.scheduler.note_call(requests, took_ns)
+
     def _choose(self, sessions: Sequence[Session]) -> tuple[Batch, Selection]:
         """Return the batch that was prepared ahead, or an empty one and a selection: robots first."""
         robots, others = _by_rank(sessions)
@@ -284,8 +290,10 @@ class Worker:
         except BaseException as error:  # a policy may raise anything; the server must survive it
             return self.finishing.note_error("inference failed", error)
         finally:
+            took_ns = self._clock_ns() - begin_ns
             for job in jobs:
-                job.device_ns += (self._clock_ns() - begin_ns) // len(jobs)
+                job.device_ns += took_ns // len(jobs)
+        self.intake.note_call(len(jobs), took_ns)
         for job, chunk_model in zip(jobs, chunks, strict=True):
             job.chunk_model, job.batch_size = chunk_model, len(jobs)
         return ""

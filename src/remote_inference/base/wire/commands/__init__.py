@@ -16,12 +16,16 @@ from std_msgs.msg import Float64MultiArray, Header
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from remote_inference.base.contract.action_kinds import ACTION_KINDS, Kind
-from remote_inference.base.contract.commands.sink import TAKEOVER_INTERFACES, CommandInterface, CommandSink
+from remote_inference.base.contract.commands.sink import (
+    COMMAND_INTERFACES,
+    TAKEOVER_INTERFACES,
+    CommandInterface,
+    CommandSink,
+)
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.operator_inputs import TakeoverInput, TakeoverPart
 from remote_inference.base.contract.state_source import StateSource
-from remote_inference.base.documents.registry import Registry
-from remote_inference.base.wire.arrays import WireError, float64_field
+from remote_inference.base.wire.arrays import WireError, float64_field, naming
 from remote_inference.base.wire.commands.fields import FieldCommandReader, FieldWriter
 from remote_inference.base.wire.commands.writer import CommandReader, CommandWriter
 from remote_inference.base.wire.sensors.joint_merge import JointReader
@@ -133,18 +137,6 @@ def _duration(duration_ns: int) -> Duration:
     return Duration(sec=seconds, nanosec=nanoseconds)
 
 
-# By message type: of the interfaces in `base.contract.commands.sink` that name no class of their own.
-WRITERS = Registry[type[CommandWriter]]("command writer")
-WRITERS.add("std_msgs/msg/Float64MultiArray", ArrayWriter)
-WRITERS.add("trajectory_msgs/msg/JointTrajectory", TrajectoryWriter)
-WRITERS.add("sensor_msgs/msg/JointState", JointStateWriter)
-
-READERS = Registry[type[CommandReader]]("command reader")
-READERS.add("std_msgs/msg/Float64MultiArray", ArrayReader)
-READERS.add("trajectory_msgs/msg/JointTrajectory", TrajectoryReader)
-READERS.add("sensor_msgs/msg/JointState", JointStateReader)
-
-
 def make_command_writer(sink: CommandSink, contract: Contract) -> CommandWriter:
     """Return the writer of a sink's message type.
 
@@ -152,21 +144,17 @@ def make_command_writer(sink: CommandSink, contract: Contract) -> CommandWriter:
     """
     if sink.fields:
         return FieldWriter(sink, contract)
-    place = sink.interface.writer
-    writer: type[CommandWriter] = pkgutil.resolve_name(place) if place else WRITERS.get(sink.type)
+    writer: type[CommandWriter] = pkgutil.resolve_name(sink.interface.writer)
     return writer(sink, contract)
 
 
 def make_command_writers(contract: Contract) -> list[CommandWriter]:
     """Return the writers of a contract's commands. Raises WireError naming the key of the contract."""
-
-    def make(place: int, sink: CommandSink) -> CommandWriter:
-        try:
-            return make_command_writer(sink, contract)
-        except WireError as error:
-            raise WireError(f"commands.{place}.{error}") from error
-
-    return [make(place, sink) for place, sink in enumerate(contract.commands)]
+    writers = []
+    for place, sink in enumerate(contract.commands):
+        with naming(f"commands.{place}."):
+            writers.append(make_command_writer(sink, contract))
+    return writers
 
 
 def make_takeover_readers(takeover: TakeoverInput, contract: Contract) -> list[CommandReader]:
@@ -178,10 +166,8 @@ def make_takeover_readers(takeover: TakeoverInput, contract: Contract) -> list[C
     shares = takeover.share(contract.actions.names)
     for (place, source), names in zip(takeover.by_place.items(), shares, strict=True):
         if isinstance(source, TakeoverPart) and source.fields:
-            try:
+            with naming(f"{place}."):
                 readers.append(FieldCommandReader(source, contract))
-            except WireError as error:
-                raise WireError(f"{place}.{error}") from error
             continue
         reader = _find_reader(source.type, TAKEOVER_INTERFACES.get(source.type))
         readers.append(reader(source.topic, [contract.actions.kind_of(name) for name in names], names))
@@ -202,9 +188,8 @@ def make_sink_reader(sink: CommandSink, contract: Contract) -> CommandReader:
 
 
 def _find_reader(message_type: str, interface: CommandInterface) -> type[CommandReader]:
-    if interface.reader:
-        reader: type[CommandReader] = pkgutil.resolve_name(interface.reader)
-        return reader
-    if message_type not in READERS.names:
-        raise WireError(f"{message_type}: found no reader, expected one of {', '.join(READERS.names)}")
-    return READERS.get(message_type)
+    if not interface.reader:
+        expected = f"expected one of {', '.join(COMMAND_INTERFACES.names)}"
+        raise WireError(f"{message_type}: found no reader, {expected}")
+    reader: type[CommandReader] = pkgutil.resolve_name(interface.reader)
+    return reader

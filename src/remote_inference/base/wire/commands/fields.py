@@ -19,7 +19,7 @@ from remote_inference.base.contract.commands.sink import CommandSink
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.field_path import FieldPart, FieldPath, parse_field_path
 from remote_inference.base.contract.operator_inputs import TakeoverPart
-from remote_inference.base.wire.arrays import WireError
+from remote_inference.base.wire.arrays import WireError, naming
 from remote_inference.base.wire.commands.writer import CommandReader, CommandWriter
 from remote_inference.base.wire.message_types import command_class, message_class
 from remote_inference.base.wire.sensors.content_time import is_stamped
@@ -119,19 +119,15 @@ class FieldCommandReader(CommandReader):
 
 
 def _find_class(sink: CommandSink | TakeoverPart) -> Any:
-    try:
+    with naming("type: "):
         return command_class(sink.type)
-    except WireError as error:
-        raise WireError(f"type: {error}") from error
 
 
 def _find(type_name: str, key: str, text: str) -> tuple[FieldPath, str]:
     """Return a path and the type of its field. Raises WireError for one that the type does not have."""
     path = parse_field_path(text)
-    try:
+    with naming(f"{key}: "):
         return path, find_type(type_name, path)[1]
-    except ValueError as error:
-        raise WireError(f"{key}: {error}") from error
 
 
 def _convert(value: _Value, kind: str, text: str) -> _Value:

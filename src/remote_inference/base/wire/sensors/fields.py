@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remote_inference.base.contract.field_path import FieldPart, FieldPath
-from remote_inference.base.wire.arrays import SensorError, WireError, find_non_finite
+from remote_inference.base.wire.arrays import SensorError, find_non_finite, naming
 from remote_inference.base.wire.message_types import command_class
 
 NUMBERS = frozenset(
@@ -155,7 +155,8 @@ class FieldReader:
         installed.
         """
         for place, path in enumerate(paths):
-            _check(type_name, path, f"fields.{place}")
+            with naming(f"fields.{place}: "):
+                check_path(type_name, path)
         self._paths = tuple(paths)
         self._where = f"{topic}: " if topic else ""
         self._names = tuple(name for path in paths for name in path.names)
@@ -185,13 +186,6 @@ class FieldReader:
         if odd := find_non_finite(self._names, values):
             raise SensorError(f"{self._where}{odd}")
         return values
-
-
-def _check(type_name: str, path: FieldPath, place: str) -> None:
-    try:
-        check_path(type_name, path)
-    except ValueError as error:
-        raise WireError(f"{place}: {error}") from error
 
 
 def _make_getter(path: FieldPath) -> _Get:

@@ -21,7 +21,7 @@ from remote_inference.base.contract.image_source import (
 )
 from remote_inference.base.contract.state_source import MESSAGE_READERS, MessageReader, StateSource
 from remote_inference.base.exchange import ImageFeature
-from remote_inference.base.wire.arrays import SensorError, WireError, bytes_field, find_non_finite
+from remote_inference.base.wire.arrays import SensorError, WireError, bytes_field, find_non_finite, naming
 from remote_inference.base.wire.images.encodings import IMAGE_ENCODINGS
 from remote_inference.base.wire.images.images import ImageError, image_from_message, image_to_message
 from remote_inference.base.wire.message_types import message_class
@@ -95,18 +95,14 @@ def make_state_reader(source: StateSource, place: str) -> StateReader:
     if not source.paths:
         return _WholeReader(source, place)
     find_class(source, place)
-    try:
+    with naming(f"{place}."):
         return FieldReader(source.type, source.paths, source.topic)
-    except WireError as error:
-        raise WireError(f"{place}.{error}") from error
 
 
 def find_class(source: StateSource, place: str) -> Any:
     """Return the message class of a source. Raises WireError naming the place when it is not installed."""
-    try:
+    with naming(f"{place}.type: "):
         return message_class(source.type)
-    except WireError as error:
-        raise WireError(f"{place}.type: {error}") from error
 
 
 class _WholeReader:

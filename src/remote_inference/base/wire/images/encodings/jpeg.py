@@ -75,7 +75,8 @@ _JPEG = JPEG_LIBRARIES[0]
 class JpegOptions(Document):
     """What the robot's encoder asks for."""
 
-    quality: Annotated[int, Field(ge=1, le=100, description="of the encoder; larger images at more")] = 90
+    quality: Annotated[int, Field(ge=1, le=100)] = 90
+    """of the encoder; larger images at more"""
 
 
 def encode_jpeg(rgb: NDArray[np.uint8], quality: int) -> bytes:
@@ -118,7 +119,6 @@ class Jpeg:
     """The encoding `jpeg`."""
 
     colours = ("rgb",)
-    is_lossless = False
     formats = ("jpeg", "jpg")
     options = JpegOptions
 

@@ -64,7 +64,6 @@ class Png:
     """The encoding `png`."""
 
     colours = ("depth",)
-    is_lossless = True
     formats = ("png",)
     options = Document
 
