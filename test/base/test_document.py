@@ -17,6 +17,7 @@ from remote_inference.base.documents.document import (
     DocumentError,
     load_document,
     parse_document,
+    parse_json,
     parse_yaml,
 )
 from remote_inference.base.documents.yaml_text import dump_yaml
@@ -190,6 +191,26 @@ def test_what_is_missing_is_described():
         parse_document({}, Robot, "f")
 
 
+def test_the_text_below_a_key_describes_it_also_where_its_type_has_a_description():
+    class Robot(Document):
+        contract: Annotated[str, Field(min_length=1, description="a path")]
+        """path of the contract,
+        which a person has written"""
+        rate: float = 30.0
+
+    class Arm(Robot):
+        home: tuple[Robot, ...] = ()
+        """where it goes"""
+
+    expected = {"contract": "path of the contract, which a person has written", "home": "where it goes"}
+    with pytest.raises(DocumentError, match=f"contract: missing, expected {expected['contract']}"):
+        parse_document({}, Arm, "f")
+    shown = {key: field.description for key, field in Arm.every_key().items()}
+    assert shown == {"contract": expected["contract"], "rate": None, "home": expected["home"]}
+    properties = Arm.model_json_schema()["properties"]
+    assert {key: properties[key].get("description") for key in properties} == shown
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -283,3 +304,24 @@ def test_a_key_that_is_no_text_is_told_so(text: str, problem: str):
     with pytest.raises(DocumentError) as refusal:
         parse_document(parse_yaml(text, "f"), Arm, "f")
     assert str(refusal.value) == f"f: {problem}, expected text: quote it"
+
+
+def test_of_very_many_problems_the_first_are_shown_and_the_others_counted():
+    """A document with a hundred thousand unknown keys costs no more than one with a hundred."""
+    with pytest.raises(DocumentError) as refusal:
+        parse_document({f"k{index}": 1 for index in range(100_000)}, Gripper, "f")
+    lines = str(refusal.value).splitlines()
+    assert len(lines) == 21
+    assert re.fullmatch(r"f: and \d{5} more problems", lines[-1])
+
+
+def test_a_very_long_key_is_shortened():
+    with pytest.raises(DocumentError) as refusal:
+        parse_document({"w" * 1_000_000: 1, "width": 1.0}, Gripper, "f")
+    assert len(str(refusal.value)) < 2_000
+
+
+def test_a_key_that_stands_twice_among_very_many_is_named():
+    keys = ", ".join(f'"k{index}": 1' for index in range(100_000))
+    with pytest.raises(DocumentError, match=r"key 'k99999' found twice"):
+        parse_json(f'{{{keys}, "k99999": 2}}', "f")

@@ -6,9 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Annotated, Any
-
-from pydantic import ConfigDict, Field
+from typing import Any
 
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.fields import Positive
@@ -24,7 +22,13 @@ from remote_inference.base.contract.generated import (
 )
 from remote_inference.base.contract.policy_units import POLICY_UNITS, UnitMap
 from remote_inference.base.contract.state_source import JOINT_STATE
-from remote_inference.base.documents.document import Document, DocumentError, mark, parse_document, parse_json
+from remote_inference.base.documents.document import (
+    DocumentError,
+    ForeignDocument,
+    mark,
+    parse_document,
+    parse_json,
+)
 from remote_inference.base.documents.problems import show_value
 
 VERSION = "v3.0"
@@ -39,12 +43,6 @@ NOTES = (
     "speaks radians and metres, and `scale` says where the policy does not; `offset` in it, where the",
     "policy's degrees count from another posture than the driver's radians.",
 )
-
-
-class _Outside(Document):
-    """Of a file of another program, only the keys that are needed are read."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
 
 def flatten_names(names: Any) -> tuple[str, ...]:
@@ -74,7 +72,7 @@ def flatten_names(names: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
-class Feature(_Outside):
+class Feature(ForeignDocument):
     """One feature. units: our own key, one for each name. Only what is used of a feature is checked."""
 
     dtype: str
@@ -112,13 +110,16 @@ class Feature(_Outside):
         return info.get("video.is_depth_map") is True or info.get("is_depth_map") is True
 
 
-class Info(_Outside):
+class Info(ForeignDocument):
     """The keys of `meta/info.json` that a contract needs."""
 
-    codebase_version: Annotated[str, Field(description="the data set's version")]
+    codebase_version: str
+    """the data set's version"""
     robot_type: str | None = None
-    fps: Annotated[Positive, Field(description="the data set's rate [Hz]")]
-    features: Annotated[Mapping[str, Feature], Field(description="the data set's features")]
+    fps: Positive
+    """the data set's rate [Hz]"""
+    features: Mapping[str, Feature]
+    """the data set's features"""
 
 
 def read_info(text: str | bytes, source: str) -> Info:

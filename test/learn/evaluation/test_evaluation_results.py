@@ -28,7 +28,7 @@ from remote_inference.learn.evaluation.results import (
     merge_folders,
     read_lines,
 )
-from remote_inference.tools.cli.exit_codes import EXIT_USAGE
+from remote_inference.tools.cli.common import EXIT_USAGE
 from support.evaluation.drawer_evaluation import in_order, make_result, write_evaluation
 
 

@@ -16,12 +16,11 @@ from rclpy.node import Node
 from rclpy.parameter import parameter_value_to_python
 from rclpy.task import Future
 
-from remote_inference.bags.storage.bag_records import NODE, POLICY
+from remote_inference.bags.storage.bag_records import NODE, POLICY, SERVER_STATUS, policy_of
 from remote_inference.base.nodes.executors import as_task
 from remote_inference.base.wire.arrays import WireError, read_message
 from remote_inference.msg import ServerStatus
 
-STATUS_TYPE = "remote_inference/msg/ServerStatus"
 ANSWER_TIMEOUT_S = 5.0  # then the node is asked again: a request to a node that dies is never answered
 
 AddRecord = Callable[[str, dict[str, str], str], bool]  # name, values, what it is kept for; False: try again
@@ -89,7 +88,7 @@ class RecordedRobot:
 
     def read_status(self, topic: str, msgtype: str, cdr: bytes) -> None:
         """Read the policy from a recorded message if it is a server's status."""
-        if msgtype != STATUS_TYPE:
+        if msgtype != SERVER_STATUS:
             return
         try:
             status = read_message(cdr, ServerStatus, topic)
@@ -98,13 +97,7 @@ class RecordedRobot:
                 self._unreadable.add(topic)
                 self._logger.warning(f"{error}: its server's policy is not known")
             return
-        policy = {
-            "server": status.server,
-            "name": status.policy_name,
-            "revision": status.policy_revision,
-            "fingerprint": status.policy_fingerprint,
-            "manifest_digest": status.manifest_digest,
-        }
+        policy = policy_of(status)
         is_loaded = bool(status.policy_name)
         if is_loaded and self._policies.get(topic) != policy and self._add_record(POLICY, policy, topic):
             self._policies[topic] = policy

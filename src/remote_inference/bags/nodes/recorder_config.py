@@ -33,55 +33,30 @@ class RecorderError(StartupError):
 class RecorderConfig(NodeParameters):
     """The recorder's parameters."""
 
-    path: Annotated[str, Field(min_length=1, description="folder of the bag to create")]
-    topics: Annotated[
-        tuple[str, ...],
-        Field(
-            description="absolute topic names; `/name:pkg/msg/Type` is recorded after five seconds at most, "
-            "also while nobody publishes it; without type a topic is recorded once it shows in the graph, "
-            "with the QoS that is offered"
-        ),
-    ]
-    contract: Annotated[
-        str,
-        Field(description="the recorded robot's contract; the bag carries its text: joints, units, limits"),
-    ] = ""
-    robot: Annotated[
-        str,
-        Field(
-            description="full name of the robot's node, such as `/robot_1/remote_inference`: the bag "
-            "carries its parameters; empty: none"
-        ),
-    ] = ""
-    queue_size: Annotated[
-        int,
-        Field(
-            ge=1, le=1_000_000, description="messages that may wait to be written; more are lost, and counted"
-        ),
-    ] = 10_000
-    queue_bytes: Annotated[
-        int, Field(ge=1 << 20, le=1 << 36, description="bytes that they may have together [bytes]")
-    ] = 256 << 20
-    max_split_bytes: Annotated[
-        int,
-        Field(ge=0, le=1 << 50, description="the bag goes on in a new file at this size [bytes]; 0: at none"),
-    ] = MAX_SPLIT_BYTES
-    max_split_duration_s: Annotated[
-        float,
-        Field(ge=0.0, le=1e9, description="the bag goes on in a new file after this time [s]; 0: after none"),
-    ] = MAX_SPLIT_DURATION_S
-    max_bytes: Annotated[
-        int, Field(ge=0, le=1 << 60, description="disk budget of the whole bag [bytes]; 0: none")
-    ] = 0
-    min_free_bytes: Annotated[
-        int, Field(ge=0, le=1 << 60, description="what stays free on the disk [bytes]; 0: the disk is filled")
-    ] = 1 << 30
-    when_full: Annotated[
-        WhenFull,
-        Field(
-            description="at `max_bytes` or `min_free_bytes`, end the recording or drop the bag's oldest file"
-        ),
-    ] = "stop"
+    path: Annotated[str, Field(min_length=1)]
+    """folder of the bag to create"""
+    topics: tuple[str, ...]
+    """absolute topic names; `/name:pkg/msg/Type` is recorded after five seconds at most, also while nobody
+    publishes it; without type a topic is recorded once it shows in the graph, with the QoS that is offered"""
+    contract: str = ""
+    """the recorded robot's contract; the bag carries its text: joints, units, limits"""
+    robot: str = ""
+    """full name of the robot's node, such as `/robot_1/remote_inference`: the bag carries its parameters;
+    empty: none"""
+    queue_size: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
+    """messages that may wait to be written; more are lost, and counted"""
+    queue_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 36)] = 256 << 20
+    """bytes that they may have together [bytes]"""
+    max_split_bytes: Annotated[int, Field(ge=0, le=1 << 50)] = MAX_SPLIT_BYTES
+    """the bag goes on in a new file at this size [bytes]; 0: at none"""
+    max_split_duration_s: Annotated[float, Field(ge=0.0, le=1e9)] = MAX_SPLIT_DURATION_S
+    """the bag goes on in a new file after this time [s]; 0: after none"""
+    max_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 0
+    """disk budget of the whole bag [bytes]; 0: none"""
+    min_free_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 1 << 30
+    """what stays free on the disk [bytes]; 0: the disk is filled"""
+    when_full: WhenFull = "stop"
+    """at `max_bytes` or `min_free_bytes`, end the recording or drop the bag's oldest file"""
 
     @model_validator(mode="after")
     def _check_split(self) -> Self:

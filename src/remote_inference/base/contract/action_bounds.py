@@ -37,79 +37,45 @@ class RelativePose(Document):
     """A pose whose actions are motions."""
 
     to: Annotated[RelativeTo, TO]
-    frame: Annotated[
-        Literal["tool", "base"],
-        Field(
-            description="in which an action's motion is said. tool: the pose's own, as with UMI: "
-            "T = T_before * T_row; base: that of the pose's numbers: the position is added, and the "
-            "rotation comes after the one before, about the base's axes"
-        ),
-    ]
+    frame: Literal["tool", "base"]
+    """in which an action's motion is said. tool: the pose's own, as with UMI: T = T_before * T_row; base:
+    that of the pose's numbers: the position is added, and the rotation comes after the one before, about the
+    base's axes"""
 
 
 class PoseAction(Document):
     """One pose: its actions, the box that its position stays in, and its speeds."""
 
-    position: Annotated[
-        tuple[Name, Name, Name], Field(description="the three actions that are x, y and z, in this order")
-    ]
-    quaternion: Annotated[
-        tuple[Name, Name, Name, Name],
-        Field(
-            description="the four actions that are x, y, z and w of the orientation, in this order, as in ROS"
-        ),
-    ]
-    min: Annotated[
-        tuple[Finite, Finite, Finite],
-        Field(description="lowest x, y and z that are commanded, a corner of a box [m]"),
-    ]
-    max: Annotated[
-        tuple[Finite, Finite, Finite],
-        Field(description="highest x, y and z that are commanded, above min [m]"),
-    ]
-    max_velocity: Annotated[
-        Positive, Field(description="bound on the way of the command, along the straight line [m/s]")
-    ]
-    max_angular_velocity: Annotated[
-        Positive, Field(description="bound on the turn of the command, along the shortest arc [rad/s]")
-    ]
-    max_acceleration: Annotated[
-        Positive | None,
-        Field(description="bound on the change of its velocity, in any direction; left out: none [m/s2]"),
-    ] = None
-    max_angular_acceleration: Annotated[
-        Positive | None, Field(description="the same of its angular velocity; left out: none [rad/s2]")
-    ] = None
-    max_jerk: Annotated[
-        Positive | None,
-        Field(description="bound on the change of its acceleration; left out: none [m/s3]"),
-    ] = None
-    max_angular_jerk: Annotated[
-        Positive | None,
-        Field(description="the same of its angular acceleration; left out: none [rad/s3]"),
-    ] = None
-    max_following_error: Annotated[
-        Positive | None,
-        Field(
-            description="distance from its command beyond which a pose does not follow it; left out: its "
-            "way in 0.25 s at max_velocity [m]"
-        ),
-    ] = None
-    max_following_angle: Annotated[
-        Positive | None,
-        Field(
-            description="the same for the angle; left out: its turn in 0.25 s at max_angular_velocity [rad]"
-        ),
-    ] = None
+    position: tuple[Name, Name, Name]
+    """the three actions that are x, y and z, in this order"""
+    quaternion: tuple[Name, Name, Name, Name]
+    """the four actions that are x, y, z and w of the orientation, in this order, as in ROS"""
+    min: tuple[Finite, Finite, Finite]
+    """lowest x, y and z that are commanded, a corner of a box [m]"""
+    max: tuple[Finite, Finite, Finite]
+    """highest x, y and z that are commanded, above min [m]"""
+    max_velocity: Positive
+    """bound on the way of the command, along the straight line [m/s]"""
+    max_angular_velocity: Positive
+    """bound on the turn of the command, along the shortest arc [rad/s]"""
+    max_acceleration: Positive | None = None
+    """bound on the change of its velocity, in any direction; left out: none [m/s2]"""
+    max_angular_acceleration: Positive | None = None
+    """the same of its angular velocity; left out: none [rad/s2]"""
+    max_jerk: Positive | None = None
+    """bound on the change of its acceleration; left out: none [m/s3]"""
+    max_angular_jerk: Positive | None = None
+    """the same of its angular acceleration; left out: none [rad/s3]"""
+    max_following_error: Positive | None = None
+    """distance from its command beyond which a pose does not follow it; left out: its way in 0.25 s at
+    max_velocity [m]"""
+    max_following_angle: Positive | None = None
+    """the same for the angle; left out: its turn in 0.25 s at max_angular_velocity [rad]"""
 
-    relative: Annotated[
-        RelativePose | None,
-        Field(description="the policy says motions instead of poses; left out: poses"),
-    ] = None
-    rotation: Annotated[
-        PolicyRotation | None,
-        Field(description="what the policy has in place of the quaternion; left out: the quaternion"),
-    ] = None
+    relative: RelativePose | None = None
+    """the policy says motions instead of poses; left out: poses"""
+    rotation: PolicyRotation | None = None
+    """what the policy has in place of the quaternion; left out: the quaternion"""
 
     @model_validator(mode="after")
     def _consistent(self) -> PoseAction:
@@ -117,13 +83,8 @@ class PoseAction(Document):
         for axis, low, high in zip(AXES, self.min, self.max, strict=True):
             if low >= high:
                 raise ValueError(f"found min {low} and max {high} of {axis}, expected min < max")
-        require_acceleration(self.max_acceleration, self.max_jerk, "max_jerk", "max_acceleration")
-        require_acceleration(
-            self.max_angular_acceleration,
-            self.max_angular_jerk,
-            "max_angular_jerk",
-            "max_angular_acceleration",
-        )
+        _require_both(self, "max_acceleration", "max_jerk")
+        _require_both(self, "max_angular_acceleration", "max_angular_jerk")
         return self
 
     @property
@@ -139,10 +100,10 @@ class PoseAction(Document):
         return -1.0, 1.0, 0.5 * self.max_angular_velocity  # a quaternion turns by half of the angle
 
 
-def require_acceleration(acceleration: float | None, jerk: float | None, key: str, missing: str) -> None:
-    """Raise ValueError for a bound of jerk without one of acceleration."""
-    if jerk is not None and acceleration is None:
-        raise ValueError(f"found {key} without {missing}, expected both or {missing} alone")
+def _require_both(bounds: Document, acceleration: str, jerk: str) -> None:
+    """Raise ValueError for a bound of jerk without one of acceleration. acceleration, jerk: their keys."""
+    if getattr(bounds, jerk) is not None and getattr(bounds, acceleration) is None:
+        raise ValueError(f"found {jerk} without {acceleration}, expected both or {acceleration} alone")
 
 
 GRIPPER_WORDS = ("gripper", "finger", "jaw", "claw", "knuckle")
@@ -181,88 +142,44 @@ class JointLimit(Document):
         }
     )
 
-    kind: Annotated[
-        LimitKind | None, Field(description="what this action commands; left out: actions.kind")
-    ] = None
-    min: Annotated[Finite, Field(description="lowest command; a switch that is open [unit of the action]")]
-    max: Annotated[
-        Finite, Field(description="highest command, above min; a switch that is closed [unit of the action]")
-    ]
-    max_velocity: Annotated[
-        Positive | None,
-        Field(
-            description="bound on the change of the command, required but for switches [unit/s]",
-            validate_default=True,
-        ),
-    ] = None
-    max_acceleration: Annotated[
-        Positive | None,
-        Field(
-            description="position and velocity actions: bound on the change of the command's velocity, which "
-            "every source obeys; left out: none [unit/s2, of a velocity unit/s]"
-        ),
-    ] = None
-    max_jerk: Annotated[
-        Positive | None,
-        Field(
-            description="bound on the change of that acceleration, with max_acceleration; left out: none "
-            "[unit/s3, of a velocity unit/s2]"
-        ),
-    ] = None
-    max_deceleration: Annotated[
-        Positive | None,
-        Field(
-            description="position and velocity actions: how fast the command slows down when nothing is left "
-            "to execute; left out: at once, as fast as the drive can [unit/s2, of a velocity unit/s]"
-        ),
-    ] = None
+    kind: LimitKind | None = None
+    """what this action commands; left out: actions.kind"""
+    min: Finite
+    """lowest command; a switch that is open [unit of the action]"""
+    max: Finite
+    """highest command, above min; a switch that is closed [unit of the action]"""
+    max_velocity: Annotated[Positive | None, Field(validate_default=True)] = None
+    """bound on the change of the command, required but for switches [unit/s]"""
+    max_acceleration: Positive | None = None
+    """position and velocity actions: bound on the change of the command's velocity, which every source obeys;
+    left out: none [unit/s2, of a velocity unit/s]"""
+    max_jerk: Positive | None = None
+    """bound on the change of that acceleration, with max_acceleration; left out: none [unit/s3, of a velocity
+    unit/s2]"""
+    max_deceleration: Positive | None = None
+    """position and velocity actions: how fast the command slows down when nothing is left to execute; left
+    out: at once, as fast as the drive can [unit/s2, of a velocity unit/s]"""
     max_following_error: Annotated[
         Positive | Annotated[Literal["off"], WithJsonSchema({"enum": ["off", False]})] | None,
         BeforeValidator(lambda value: "off" if value is False else value),  # YAML 1.1 reads the word as false
-        Field(
-            description="position actions: distance from its command beyond which a joint does not follow it "
-            "[unit]; left out: its way in 0.25 s at max_velocity; off: never, for grippers, which close on "
-            "objects"
-        ),
     ] = None
-    max_measured_velocity: Annotated[
-        Positive | None,
-        Field(
-            description="position actions: fastest that a hand or a drive moves the joint, beyond which its "
-            "measurements are not believed at once [unit/s]; left out: 3 rad/s or 1 m/s, or 1.5 times "
-            "max_velocity where that is more"
-        ),
-    ] = None
-    wraps: Annotated[
-        bool,
-        Field(
-            description="position actions [rad]: the joint is continuous, and is measured modulo one turn, "
-            "from -pi to pi for example"
-        ),
-    ] = False
-    closes_above: Annotated[
-        Finite | None,
-        Field(description="switches, required: a number above it closes the switch [unit of the action]"),
-    ] = None
-    opens_below: Annotated[
-        Finite | None,
-        Field(
-            description="switches, required: a number below it opens the switch; what is between the two "
-            "leaves it [unit of the action]"
-        ),
-    ] = None
-    dwell_s: Annotated[
-        float | None,
-        Field(
-            ge=0.0,
-            le=60.0,
-            description="switches: a change waits until this time after the one before; left out: 0 [s]",
-        ),
-    ] = None
-    unit: Annotated[
-        Name | None,
-        Field(description="unit of the action; left out: rad, rad/s or Nm, by the kind; none for a switch"),
-    ] = None
+    """position actions: distance from its command beyond which a joint does not follow it [unit]; left out:
+    its way in 0.25 s at max_velocity; off: never, for grippers, which close on objects"""
+    max_measured_velocity: Positive | None = None
+    """position actions: fastest that a hand or a drive moves the joint, beyond which its measurements are not
+    believed at once [unit/s]; left out: 3 rad/s or 1 m/s, or 1.5 times max_velocity where that is more"""
+    wraps: bool = False
+    """position actions [rad]: the joint is continuous, and is measured modulo one turn, from -pi to pi for
+    example"""
+    closes_above: Finite | None = None
+    """switches, required: a number above it closes the switch [unit of the action]"""
+    opens_below: Finite | None = None
+    """switches, required: a number below it opens the switch; what is between the two leaves it [unit of the
+    action]"""
+    dwell_s: Annotated[float | None, Field(ge=0.0, le=60.0)] = None
+    """switches: a change waits until this time after the one before; left out: 0 [s]"""
+    unit: Name | None = None
+    """unit of the action; left out: rad, rad/s or Nm, by the kind; none for a switch"""
 
     @field_validator("max_velocity", mode="after")
     @classmethod
@@ -275,7 +192,7 @@ class JointLimit(Document):
     def _consistent(self) -> JointLimit:
         if self.min >= self.max:
             raise ValueError(f"found min {self.min} and max {self.max}, expected min < max")
-        require_acceleration(self.max_acceleration, self.max_jerk, "max_jerk", "max_acceleration")
+        _require_both(self, "max_acceleration", "max_jerk")
         of_switches = ("closes_above", "opens_below", "dwell_s")
         if self.kind == "switch":
             self._check_switch()

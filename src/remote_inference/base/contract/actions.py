@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from remote_inference.base.contract.action_bounds import (
     AXES,
@@ -39,38 +39,25 @@ class RelativePositions(Document):
     """Position actions that are differences, in the policy's unit."""
 
     to: Annotated[RelativeTo, TO]
-    names: Annotated[Names, Field(description="of the position actions, those that are differences")]
+    names: Names
+    """of the position actions, those that are differences"""
 
 
 class Actions(Document):
     """The action vector: `[action_dim]` in the order of `names`, which must be the policy's after rename."""
 
-    kind: Annotated[
-        MotionKind,
-        Field(
-            description="what an action commands that belongs to no pose, where its entry in limits does not "
-            "say another kind"
-        ),
-    ]
-    names: Annotated[
-        Names, Field(description="action vector; after rename equal to the policy's, order included")
-    ]
-    limits: Annotated[
-        Mapping[str, JointLimit],
-        Field(description="bounds by action; one entry for each of names that belongs to no pose"),
-    ] = {}
-    poses: Annotated[
-        Mapping[Name, PoseAction],
-        Field(description="targets of Cartesian controllers, by a name that states and logs give each"),
-    ] = {}
-    scale: Annotated[
-        tuple[Scale, ...],
-        Field(description="actions that the policy has in another unit than the command and its limits"),
-    ] = ()
-    relative: Annotated[
-        RelativePositions | None,
-        Field(description="position actions of which the policy says differences; left out: none"),
-    ] = None
+    kind: MotionKind
+    """what an action commands that belongs to no pose, where its entry in limits does not say another kind"""
+    names: Names
+    """action vector; after rename equal to the policy's, order included"""
+    limits: Mapping[str, JointLimit] = {}
+    """bounds by action; one entry for each of names that belongs to no pose"""
+    poses: Mapping[Name, PoseAction] = {}
+    """targets of Cartesian controllers, by a name that states and logs give each"""
+    scale: tuple[Scale, ...] = ()
+    """actions that the policy has in another unit than the command and its limits"""
+    relative: RelativePositions | None = None
+    """position actions of which the policy says differences; left out: none"""
 
     @model_validator(mode="after")
     def _limits_cover_names(self) -> Actions:
@@ -236,23 +223,12 @@ class Actions(Document):
 class Home(Document):
     """Targets of positions and poses, and the time in which to reach them when DEAD."""
 
-    positions: Annotated[
-        tuple[Finite, ...],
-        Field(
-            description="one target for each position action, in their order, within its limits [unit of the "
-            "action]"
-        ),
-    ] = ()
-    poses: Annotated[
-        Mapping[Name, tuple[Finite, Finite, Finite, Finite, Finite, Finite, Finite]],
-        Field(
-            description="target of each pose: x, y and z within its box [m], and x, y, z and w of a "
-            "quaternion of length 1"
-        ),
-    ] = {}
-    duration_s: Annotated[
-        Positive, Field(description="time in which to reach home, unless the guard needs longer [s]")
-    ]
+    positions: tuple[Finite, ...] = ()
+    """one target for each position action, in their order, within its limits [unit of the action]"""
+    poses: Mapping[Name, tuple[Finite, Finite, Finite, Finite, Finite, Finite, Finite]] = {}
+    """target of each pose: x, y and z within its box [m], and x, y, z and w of a quaternion of length 1"""
+    duration_s: Positive
+    """time in which to reach home, unless the guard needs longer [s]"""
 
     def check(self, actions: Actions) -> None:
         """Raise ValueError for targets that are not those of the actions, or outside their limits."""

@@ -41,80 +41,42 @@ from remote_inference.base.limits import MAX_TASK_LENGTH
 class Contract(Document):
     """A robot's topics, names, rates and limits."""
 
-    robot_type: Annotated[Name, Field(description="name of this kind of robot, for logs and status")]
-    fps: Annotated[
-        Rate,
-        Field(
-            description="control rate; without policy_fps also the policy's training rate, and that of the "
-            "ticks it sees [Hz]"
-        ),
-    ]
-    policy_fps: Annotated[
-        Rate | None,
-        Field(description="the policy's rate where control is faster: fps divided by a whole number [Hz]"),
-    ] = None
-    interpolation: Annotated[
-        Literal["linear", "none"],
-        Field(
-            description="commands between the policy's actions, with policy_fps; linear: in even steps to "
-            "the next one; none: the action again"
-        ),
-    ] = "linear"
-    task: Annotated[
-        str,
-        Field(max_length=MAX_TASK_LENGTH, description="first instruction; empty: the server's default_task"),
-    ] = ""
-    state: Annotated[
-        tuple[StateSource, ...],
-        Field(min_length=1, description="what the policy sees of joints and other sensors, in this order"),
-    ]
-    images: Annotated[
-        Mapping[str, ImageSource],
-        Field(description="cameras, by the robot's name for each; only those that the policy uses are sent"),
-    ] = {}
-    actions: Annotated[Actions, Field(description="what the policy commands, and its bounds")]
-    commands: Annotated[
-        tuple[CommandSink, ...],
-        Field(min_length=1, description="controllers; together they take each action once"),
-    ]
-    rename: Annotated[
-        Mapping[str, Name],
-        Field(
-            description="`images.` and the camera's name -> the policy's feature; `joints.` and the name of "
-            "a state entry or an action -> the policy's name for it"
-        ),
-    ] = {}
-    measured: Annotated[
-        tuple[StateSource, ...],
-        BeforeValidator(OneOrSeveral.read),
-        OneOrSeveral(),
-        Field(
-            description="one source or several, where state does not hold these by name: a joint position "
-            "for each position action, in this order, and the seven numbers of a pose, by the actions' names"
-        ),
-    ] = ()
-    home: Annotated[
-        Home | None, Field(description="where to go when the robot gives up; left out: it stays")
-    ] = None
-    watchdog_switch: Annotated[
-        ControllerSwitch | None,
-        Field(
-            description="what the command watchdog asks the controller manager when it has stopped the "
-            "controllers; left out: nothing"
-        ),
-    ] = None
-    stops: Annotated[
-        Mapping[str, StopInput],
-        Field(description="inputs that stop the robot, by the name that its state gives each"),
-    ] = {}
-    takeover: Annotated[
-        TakeoverInput | None,
-        Field(description="a person's commands, executed between `takeover` and `release`"),
-    ] = None
-    instruction: Annotated[
-        InstructionInput | None,
-        Field(description="who says the task while the robot runs; until a text arrives it is `task`"),
-    ] = None
+    robot_type: Name
+    """name of this kind of robot, for logs and status"""
+    fps: Rate
+    """control rate; without policy_fps also the policy's training rate, and that of the ticks it sees [Hz]"""
+    policy_fps: Rate | None = None
+    """the policy's rate where control is faster: fps divided by a whole number [Hz]"""
+    interpolation: Literal["linear", "none"] = "linear"
+    """commands between the policy's actions, with policy_fps; linear: in even steps to the next one; none:
+    the action again"""
+    task: Annotated[str, Field(max_length=MAX_TASK_LENGTH)] = ""
+    """first instruction; empty: the server's default_task"""
+    state: Annotated[tuple[StateSource, ...], Field(min_length=1)]
+    """what the policy sees of joints and other sensors, in this order"""
+    images: Mapping[str, ImageSource] = {}
+    """cameras, by the robot's name for each; only those that the policy uses are sent"""
+    actions: Actions
+    """what the policy commands, and its bounds"""
+    commands: Annotated[tuple[CommandSink, ...], Field(min_length=1)]
+    """controllers; together they take each action once"""
+    rename: Mapping[str, Name] = {}
+    """`images.` and the camera's name -> the policy's feature; `joints.` and the name of a state entry or an
+    action -> the policy's name for it"""
+    measured: Annotated[tuple[StateSource, ...], BeforeValidator(OneOrSeveral.read), OneOrSeveral()] = ()
+    """one source or several, where state does not hold these by name: a joint position for each position
+    action, in this order, and the seven numbers of a pose, by the actions' names"""
+    home: Home | None = None
+    """where to go when the robot gives up; left out: it stays"""
+    watchdog_switch: ControllerSwitch | None = None
+    """what the command watchdog asks the controller manager when it has stopped the controllers; left out:
+    nothing"""
+    stops: Mapping[str, StopInput] = {}
+    """inputs that stop the robot, by the name that its state gives each"""
+    takeover: TakeoverInput | None = None
+    """a person's commands, executed between `takeover` and `release`"""
+    instruction: InstructionInput | None = None
+    """who says the task while the robot runs; until a text arrives it is `task`"""
 
     @model_validator(mode="after")
     def _consistent(self) -> Contract:
@@ -145,9 +107,7 @@ class Contract(Document):
         self._check_joints()
         types: dict[str, str] = {}
         for where, source in self.state_sources.items():
-            if (other := types.setdefault(source.topic, source.type)) != source.type:
-                expected = f"{other} as elsewhere"
-                raise ValueError(f"{where}.type: found {source.type} for {source.topic}, expected {expected}")
+            _require_one_type(types, where, source)
         if both := types.keys() & {image.topic for image in self.images.values()}:
             raise ValueError(f"topic {', '.join(sorted(both))}: found in state and in images, expected one")
         require_unique([sink.destination for sink in self.commands], "command topics")
@@ -189,9 +149,7 @@ class Contract(Document):
             if source.topic in commanded:
                 found = f"{where}: found the topic of a command, {source.topic}"
                 raise ValueError(f"{found}, expected one that others publish")
-            if (other := known.setdefault(source.topic, source.type)) != source.type:
-                expected = f"{other} as elsewhere"
-                raise ValueError(f"{where}.type: found {source.type} for {source.topic}, expected {expected}")
+            _require_one_type(known, where, source)
 
     @property
     def operator_inputs(self) -> dict[str, OperatorInput]:
@@ -359,6 +317,13 @@ class Contract(Document):
     def measured_topics(self) -> tuple[str, ...]:
         """Topics of the positions of what is commanded: no other sensor's silence makes these old."""
         return tuple(dict.fromkeys(measurement.source.topic for measurement in self.measurements))
+
+
+def _require_one_type(types: dict[str, str], where: str, source: StateSource | OperatorInput) -> None:
+    """Note the message type of a source's topic. Raises ValueError when it has another one elsewhere."""
+    if (other := types.setdefault(source.topic, source.type)) != source.type:
+        expected = f"{other} as elsewhere"
+        raise ValueError(f"{where}.type: found {source.type} for {source.topic}, expected {expected}")
 
 
 def find_name_clash(contract: Contract, namespace: str) -> str:

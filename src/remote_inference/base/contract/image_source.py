@@ -29,7 +29,6 @@ class ImageEncoding(Protocol):
     """
 
     colours: ClassVar[tuple[Colour, ...]]  # of the cameras whose images it can carry
-    is_lossless: ClassVar[bool]
     formats: ClassVar[tuple[str, ...]]  # how a CompressedImage's `format` may call it, in small letters
     options: ClassVar[type[Document]]  # what a contract may set; Document: nothing
 
@@ -90,34 +89,20 @@ class ImageSource(Document):
     """One camera. `jpeg_quality` 0: its images travel unencoded. Encoded images pass through."""
 
     topic: Topic
-    type: Annotated[
-        Literal["sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"],
-        Field(description="message type of the topic; a CompressedImage that is JPEG is passed through"),
-    ]
-    colour: Annotated[Colour, Field(description="depth: 16 bit, travels as PNG, without loss")] = "rgb"
-    jpeg_quality: Annotated[
-        int,
-        Field(ge=0, le=100, description="quality of the robot's JPEG encoder; 0: an Image travels unencoded"),
-    ] = 90
+    type: Literal["sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"]
+    """message type of the topic; a CompressedImage that is JPEG is passed through"""
+    colour: Colour = "rgb"
+    """depth: 16 bit, travels as PNG, without loss"""
+    jpeg_quality: Annotated[int, Field(ge=0, le=100)] = 90
+    """quality of the robot's JPEG encoder; 0: an Image travels unencoded"""
 
-    encoding: Annotated[
-        Annotated[str, NameIn(IMAGE_ENCODINGS)] | None,
-        Field(
-            description="how its images travel, instead of jpeg_quality; left out: rgb as JPEG, depth as PNG"
-        ),
-    ] = None
-    options: Annotated[
-        Mapping[str, Any], Field(description="what the encoding asks for, with keys of its own")
-    ] = {}
-    max_skew_s: Annotated[
-        float | None,
-        Field(
-            gt=0.0,
-            le=60.0,
-            description="time between an image and those of the other cameras that have this key; a request "
-            "waits for a set that fits; left out: any [s]",
-        ),
-    ] = None
+    encoding: Annotated[str, NameIn(IMAGE_ENCODINGS)] | None = None
+    """how its images travel, instead of jpeg_quality; left out: rgb as JPEG, depth as PNG"""
+    options: Mapping[str, Any] = {}
+    """what the encoding asks for, with keys of its own"""
+    max_skew_s: Annotated[float | None, Field(gt=0.0, le=60.0)] = None
+    """time between an image and those of the other cameras that have this key; a request waits for a set that
+    fits; left out: any [s]"""
 
     @model_validator(mode="after")
     def _encoding_fits(self) -> ImageSource:

@@ -29,21 +29,12 @@ class StopInput(Document):
     """A topic that stops the robot, by its value or by its silence."""
 
     topic: Topic
-    type: Annotated[
-        MessageType,
-        Field(description="message type of the topic; std_msgs/msg/Bool unless stop_when is silent"),
-    ]
-    stop_when: Annotated[
-        bool | Literal["silent"],
-        Field(description="true, false: the value that stops; silent: every message is a sign of life"),
-    ]
-    silent_s: Annotated[
-        Positive | None,
-        Field(
-            le=LONGEST_SILENCE_S,
-            description="silence that stops, too [s]; required for silent, left out: silence is no stop",
-        ),
-    ] = None
+    type: MessageType
+    """message type of the topic; std_msgs/msg/Bool unless stop_when is silent"""
+    stop_when: bool | Literal["silent"]
+    """true, false: the value that stops; silent: every message is a sign of life"""
+    silent_s: Annotated[Positive | None, Field(le=LONGEST_SILENCE_S)] = None
+    """silence that stops, too [s]; required for silent, left out: silence is no stop"""
 
     @property
     def by_value(self) -> bool:
@@ -63,21 +54,20 @@ class InstructionInput(Document):
     """A topic whose text is the robot's task from the next request on."""
 
     topic: Topic
-    type: Annotated[Literal["std_msgs/msg/String"], Field(description="message type of the topic")]
+    type: Literal["std_msgs/msg/String"]
+    """message type of the topic"""
 
 
 class TakeoverPart(Document):
     """A topic on which a person commands some of the actions, as a joystick does those of a base."""
 
     topic: Topic
-    type: Annotated[MessageType, Field(description="message type of the topic; with `fields` any")]
-    names: Annotated[
-        tuple[Name, ...], Field(description="its actions, by name or in this order, as takeover.type says")
-    ] = ()
-    fields: Annotated[
-        Mapping[FieldPathText, Name],
-        Field(description="in place of names: the action of each field, as `twist.linear.x: base_vx`"),
-    ] = {}
+    type: MessageType
+    """message type of the topic; with `fields` any"""
+    names: tuple[Name, ...] = ()
+    """its actions, by name or in this order, as takeover.type says"""
+    fields: Mapping[FieldPathText, Name] = {}
+    """in place of names: the action of each field, as `twist.linear.x: base_vx`"""
 
     @property
     def actions(self) -> tuple[str, ...]:
@@ -108,22 +98,13 @@ class TakeoverInput(Document):
     """A topic on which a person commands the robot after `takeover`, and those of other devices beside it."""
 
     topic: Topic
-    type: Annotated[
-        str,
-        NameIn(TAKEOVER_INTERFACES),
-        Field(description="JointState: by the names of the actions; Float64MultiArray: in their order"),
-    ]
-    silent_s: Annotated[
-        Positive,
-        Field(le=LONGEST_SILENCE_S, description="a command is not executed for longer than this [s]"),
-    ] = 0.5
-    also: Annotated[
-        tuple[TakeoverPart, ...],
-        Field(
-            description="further topics, of the actions that this one does not carry; one of velocities or "
-            "efforts alone may fall silent: after half of silent_s they are 0"
-        ),
-    ] = ()
+    type: Annotated[str, NameIn(TAKEOVER_INTERFACES)]
+    """JointState: by the names of the actions; Float64MultiArray: in their order"""
+    silent_s: Annotated[Positive, Field(le=LONGEST_SILENCE_S)] = 0.5
+    """a command is not executed for longer than this [s]"""
+    also: tuple[TakeoverPart, ...] = ()
+    """further topics, of the actions that this one does not carry; one of velocities or efforts alone may
+    fall silent: after half of silent_s they are 0"""
 
     @property
     def by_place(self) -> dict[str, OperatorInput]:

@@ -61,39 +61,22 @@ End = Annotated[float, Field(ge=-MOST, le=MOST, allow_inf_nan=False)]
 class Scale(Document):
     """A group of joints that the policy has in another unit than the robot."""
 
-    unit: Annotated[
-        Name,
-        Field(
-            description="the policy's unit: degrees (per second for velocities); percent, signed_percent "
-            "(-100 to 100) or fraction (0 to 1) of a range of positions; or another word, with its factor"
-        ),
-    ]
-    names: Annotated[Names, Field(description="joints of this group, of the names beside `scale`")]
-    range: Annotated[
-        tuple[End, End] | None,
-        Field(
-            description="percent, signed_percent and fraction: the robot's positions at the unit's lowest "
-            "and highest value, which may fall [unit of the joint]"
-        ),
-    ] = None
-    factor: Annotated[
-        Finite | None,
-        Field(
-            description="another unit: its value for one of the robot's unit, 1000 for millimetres; below 0: "
-            "counts the other way"
-        ),
-    ] = None
-    invert: Annotated[bool, Field(description="degrees: counts the other way")] = False
-    offset: Annotated[
-        float | None,
-        Field(
-            ge=-MOST,
-            le=MOST,
-            allow_inf_nan=False,
-            description="degrees or another unit of positions: the policy's number where the robot's is 0 "
-            "[unit of the policy]",
-        ),
-    ] = None
+    unit: Name
+    """the policy's unit: degrees (per second for velocities); percent, signed_percent (-100 to 100) or
+    fraction (0 to 1) of a range of positions; or another word, with its factor"""
+    names: Names
+    """joints of this group, of the names beside `scale`"""
+    range: tuple[End, End] | None = None
+    """percent, signed_percent and fraction: the robot's positions at the unit's lowest and highest value,
+    which may fall [unit of the joint]"""
+    factor: Finite | None = None
+    """another unit: its value for one of the robot's unit, 1000 for millimetres; below 0: counts the other
+    way"""
+    invert: bool = False
+    """degrees: counts the other way"""
+    offset: Annotated[float | None, Field(ge=-MOST, le=MOST, allow_inf_nan=False)] = None
+    """degrees or another unit of positions: the policy's number where the robot's is 0 [unit of the
+    policy]"""
 
     @model_validator(mode="after")
     def _consistent(self) -> Scale:
@@ -166,18 +149,12 @@ class Scale(Document):
 class PolicyRotation(Document):
     """What a policy has in place of a quaternion."""
 
-    form: Annotated[
-        str,
-        NameIn(ROTATION_FORMS),
-        Field(
-            description="rotation_vector: the axis, as long as the angle; roll_pitch_yaw: about the fixed x, "
-            "then y, then z; rotation_6d_rows, rotation_6d_columns: the first two rows, or columns, of the "
-            "rotation matrix, one after the other"
-        ),
-    ]
-    names: Annotated[
-        Names, Field(description="the policy's names of these numbers, in the place of the quaternion's")
-    ]
+    form: Annotated[str, NameIn(ROTATION_FORMS)]
+    """rotation_vector: the axis, as long as the angle; roll_pitch_yaw: about the fixed x, then y, then z;
+    rotation_6d_rows, rotation_6d_columns: the first two rows, or columns, of the rotation matrix, one after
+    the other"""
+    names: Names
+    """the policy's names of these numbers, in the place of the quaternion's"""
 
     @model_validator(mode="after")
     def _fits(self) -> PolicyRotation:
@@ -195,10 +172,8 @@ class PolicyRotation(Document):
 class StateRotation(PolicyRotation):
     """What a policy sees in place of a quaternion of the state."""
 
-    quaternion: Annotated[
-        tuple[Name, Name, Name, Name],
-        Field(description="the entries that are x, y, z and w of the orientation, in this order"),
-    ]
+    quaternion: tuple[Name, Name, Name, Name]
+    """the entries that are x, y, z and w of the orientation, in this order"""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeAlias
 
 from numpy.typing import ArrayLike
-from pydantic import ConfigDict, Field, GetJsonSchemaHandler, model_validator
+from pydantic import ConfigDict, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
 from remote_inference.base.contract.action_kinds import MotionKind
@@ -57,36 +57,21 @@ class StateSource(Document):
     )
 
     topic: Topic
-    type: Annotated[
-        MessageType,
-        Field(description="message type of the topic: JointState, or any other that is installed"),
-    ]
-    field: Annotated[
-        MotionKind | None, Field(description="JointState, required: which array of the message is read")
-    ] = None
-    fields: Annotated[
-        tuple[FieldPathText, ...],
-        Field(
-            description="other types: the numbers to read, such as twist.linear.x, poses[3].position.x or "
-            "data[0:64]; left out: what a reader of the type's own says"
-        ),
-    ] = ()
-    names: Annotated[
-        tuple[Name, ...],
-        Field(
-            description="JointState: joints to pick from the message, in the policy's order; other types: a "
-            "name for each of `fields`, left out: these themselves; those of a slice are numbered"
-        ),
-    ] = ()
+    type: MessageType
+    """message type of the topic: JointState, or any other that is installed"""
+    field: MotionKind | None = None
+    """JointState, required: which array of the message is read"""
+    fields: tuple[FieldPathText, ...] = ()
+    """other types: the numbers to read, such as twist.linear.x, poses[3].position.x or data[0:64]; left out:
+    what a reader of the type's own says"""
+    names: tuple[Name, ...] = ()
+    """JointState: joints to pick from the message, in the policy's order; other types: a name for each of
+    `fields`, left out: these themselves; those of a slice are numbered"""
     prefix: Annotated[str, JOINT_PREFIX] = ""
-    scale: Annotated[
-        tuple[Scale, ...],
-        Field(description="names that the policy has in another unit than the message; others pass as is"),
-    ] = ()
-    rotations: Annotated[
-        tuple[StateRotation, ...],
-        Field(description="quaternions that the policy sees in another form; others pass as they are"),
-    ] = ()
+    scale: tuple[Scale, ...] = ()
+    """names that the policy has in another unit than the message; others pass as is"""
+    rotations: tuple[StateRotation, ...] = ()
+    """quaternions that the policy sees in another form; others pass as they are"""
 
     @model_validator(mode="after")
     def _consistent(self) -> StateSource:

@@ -4,10 +4,16 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
+from textwrap import dedent
 from typing import Any, TypeVar
 
 import yaml
@@ -56,14 +62,55 @@ class DocumentError(UserError):
 
 
 class Document(BaseModel):
-    """Base of everything read from YAML or JSON: unknown keys are errors, values are not coerced."""
+    """Base of everything read from YAML or JSON: unknown keys are errors, values are not coerced.
+
+    A key is described by the text below it in its class, which `every_key` and the JSON schema show.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     @classmethod
     def every_key(cls) -> Mapping[str, FieldInfo]:
-        """Return the keys that the document may have."""
+        """Return the keys that the document may have, with their descriptions."""
+        for owner in reversed(cls.__mro__):
+            texts = _texts_below(owner) if issubclass(owner, Document) else {}
+            for key in texts.keys() & cls.model_fields.keys():
+                cls.model_fields[key].description = texts[key]
         return cls.model_fields
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        made = handler(schema)
+        properties = handler.resolve_ref_schema(made).get("properties", {})
+        for key, field in cls.every_key().items():
+            if key in properties and field.description:
+                properties[key]["description"] = field.description
+        return made
+
+
+@cache  # pydantic would read the source of each class as it is imported, which takes longer than the import
+def _texts_below(owner: type[Document]) -> Mapping[str, str]:
+    """Return the text below each key that a class declares, on one line; none where it has no source."""
+    try:
+        (declared,) = ast.parse(dedent(inspect.getsource(owner))).body
+    except (OSError, TypeError):
+        return {}
+    assert isinstance(declared, ast.ClassDef)
+    return {
+        key.target.id: " ".join(text.value.value.split())
+        for key, text in pairwise(declared.body)
+        if isinstance(key, ast.AnnAssign) and isinstance(key.target, ast.Name)
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+        if isinstance(text.value.value, str)
+    }
+
+
+class ForeignDocument(Document):
+    """Of a file of another program, only the keys that are needed are read."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
 
 @dataclass(frozen=True)
@@ -170,6 +217,6 @@ def parse_document(content: Any, model: type[Model], source: str) -> Model:
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
-        twice = next(key for index, (key, _) in enumerate(pairs) if key in dict(pairs[:index]))
+        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
         raise ValueError(f"key {twice!r} found twice")
     return content

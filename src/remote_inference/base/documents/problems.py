@@ -12,7 +12,11 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
+from remote_inference.base.limits import shorten
+
 LONGEST_VALUE = 80  # characters of a value that are shown
+LONGEST_PLACE = 200  # and of the keys that lead to it
+MOST_SHOWN = 20  # problems of a document; the others are counted
 
 # By pydantic's kind of problem; other kinds keep pydantic's words. `{...}` are pydantic's numbers.
 _EXPECTED = {
@@ -37,20 +41,30 @@ _EXPECTED = {
 
 
 def describe_problems(source: str, model: type[BaseModel], problems: Sequence[Any]) -> str:
-    """Return one line for each problem that pydantic has found. source: names the document."""
-    places = [problem["loc"] for problem in problems]
+    """Return a line for each problem that pydantic has found, for the first ones if there are very many.
+
+    source: names the document.
+    """
     # A list with an invalid item is reported as too short as well: the item's problem is enough.
-    innermost = [p for p in problems if not any(_encloses(p["loc"], place) for place in places)]
+    places = {problem["loc"] for problem in problems}
+    outer = {place[:length] for place in places for length in range(len(place))}
+    innermost = [problem for problem in problems if problem["loc"] not in outer]
     by_place: dict[tuple[Any, ...], list[Any]] = {}  # a value that may be of several kinds has one for each
-    for problem in innermost:
-        by_place.setdefault(_place(model, problem["loc"]), []).append(problem)
-    return "\n".join(_describe(source, model, place, group) for place, group in by_place.items())
+    for count, problem in enumerate(innermost):
+        place = _place(model, problem["loc"])
+        if place not in by_place and len(by_place) == MOST_SHOWN:
+            more = [f"{source}: and {len(innermost) - count} more problems"]
+            break
+        by_place.setdefault(place, []).append(problem)
+    else:
+        more = []
+    return "\n".join([*(_describe(source, model, *item) for item in by_place.items()), *more])
 
 
 def name_unknown_key(key: str, known: Iterable[str]) -> str:
     """Return the words for an unknown key: the known key that is close to it, or all known keys."""
     known = sorted(known)
-    if close := get_close_matches(key, known, n=1):
+    if len(key) <= LONGEST_PLACE and (close := get_close_matches(key, known, n=1)):
         return f"unknown key, did you mean {close[0]!r}?"
     return f"unknown key, expected one of {', '.join(known)}" if known else "unknown key, expected none"
 
@@ -86,7 +100,7 @@ def show_value(value: Any) -> str:
 
 def _describe(source: str, model: type[BaseModel], place: tuple[Any, ...], problems: list[Any]) -> str:
     problem = problems[0]
-    key = ".".join(str(part) for part in place)
+    key = shorten(".".join(str(part) for part in place), LONGEST_PLACE)
     where = f"{source}: {key}" if key else source
     kind, context = problem["type"], problem.get("ctx", {})
     if kind == "missing":
@@ -111,10 +125,6 @@ def _expected(problem: Any) -> str:
         }
         return words.format(**numbers)
     return str(problem["msg"]).removeprefix("Input should be ")
-
-
-def _encloses(place: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    return len(place) < len(other) and other[: len(place)] == place
 
 
 def _place(model: type[BaseModel], loc: tuple[Any, ...]) -> tuple[Any, ...]:

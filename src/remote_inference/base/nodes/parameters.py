@@ -31,7 +31,7 @@ def declare_parameters(node: Node, model: type[Model]) -> Model:
     Raises DocumentError naming the parameter, what was found and expected, also for an unknown parameter.
     """
     parameters = parse_document(_given(node), model, f"parameters of {node.get_fully_qualified_name()}")
-    for name, field in model.model_fields.items():
+    for name, field in model.every_key().items():
         value = getattr(parameters, name)
         node.declare_parameter(
             name,

@@ -13,7 +13,7 @@ from remote_inference.base.errors import UserError
 if TYPE_CHECKING:
     from remote_inference.learn.environment import Environment
 
-__all__ = ["ENVIRONMENTS", "SCHEMES", "MakeEnvironment", "make_environment"]
+__all__ = ["ENVIRONMENTS", "MakeEnvironment", "make_environment"]
 
 GROUP = "remote_inference.environments"  # of the entry points by which other distributions add environments
 
@@ -28,10 +28,6 @@ ENVIRONMENTS.add(
     "recording", f"{__name__}.recorded_environment:RecordedEnvironment", needs=("pyarrow", "av", "PIL")
 )
 
-# Called with the name after the colon, as in `gymnasium:CartPole-v1`, and the options.
-SCHEMES = Registry[MakeEnvironment]("kind of environment")
-SCHEMES.add("gymnasium", f"{__name__}.gymnasium_environment:GymnasiumEnvironment", needs=("gymnasium",))
-
 
 def make_environment(name: str, options: Mapping[str, Any]) -> Environment:
     """Make an environment on the calling thread, which then owns it.
@@ -42,10 +38,12 @@ def make_environment(name: str, options: Mapping[str, Any]) -> Environment:
     """
     from remote_inference.learn.environment import EnvError  # noqa: PLC0415  imports numpy
 
-    scheme, _, rest = name.partition(":")
+    scheme, _, gym_id = name.partition(":")
     try:
-        if rest and scheme in SCHEMES.names:
-            return SCHEMES.get(scheme)(rest, **options)
+        if gym_id and scheme == "gymnasium":
+            from remote_inference.learn.environments import gymnasium_environment  # noqa: PLC0415  optional
+
+            return gymnasium_environment.GymnasiumEnvironment(gym_id, **options)
         return ENVIRONMENTS.get(name)(**options)
     except UserError:
         raise

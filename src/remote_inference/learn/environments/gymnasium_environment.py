@@ -44,43 +44,38 @@ REWARD = "reward"  # among the metrics: that of the last step, where `info` has 
 class StateEntries(Document):
     """A vector of the observation that is part of the state."""
 
-    key: Annotated[
-        Name, Field(description="in the observation's dictionary, nested with `/`; `.`: all of it")
-    ]
-    names: Annotated[Names, Field(description="of its entries, in order")]
+    key: Name
+    """in the observation's dictionary, nested with `/`; `.`: all of it"""
+    names: Names
+    """of its entries, in order"""
 
 
 class GymnasiumMapping(Document):
     """What a policy needs to know of an environment and gymnasium does not describe."""
 
-    options: Annotated[
-        Mapping[str, Any], Field(description="of gymnasium.make; `render_mode: rgb_array` is always given")
-    ] = {}
-    control_rate_hz: Annotated[Positive, Field(description="steps per second of the robot's time")]
-    action_kind: Annotated[MotionKind, Field(description="what an action commands")]
-    action_names: Annotated[Names, Field(description="entries of the action, in order")]
-    action_limits: Annotated[
-        Mapping[str, tuple[FiniteFloat, FiniteFloat]],
-        Field(
-            description="least and greatest value of an entry, by its name, where the action space has "
-            "others than the environment takes"
-        ),
-    ] = {}
-    state: Annotated[tuple[StateEntries, ...], Field(min_length=1, description="concatenated in this order")]
-    images: Annotated[
-        Mapping[str, Name],
-        Field(description="policy's name of each camera, and its key in the observation; nested with `/`"),
-    ] = {}
-    tasks: Annotated[Names, Field(description="what the policy is told; the first is the default")]
-    success: Annotated[Name, Field(description="key of `info` that is true once the task is done")]
-    metrics: Annotated[
-        tuple[Name, ...],
-        Field(
-            description="keys of `info` that are numbers, read at the episode's end; `reward`: of its last "
-            "step"
-        ),
-    ] = ()
-    episode_limit_s: Annotated[Positive, Field(description="robot's time after which an episode ends")]
+    options: Mapping[str, Any] = {}
+    """of gymnasium.make; `render_mode: rgb_array` is always given"""
+    control_rate_hz: Positive
+    """steps per second of the robot's time"""
+    action_kind: MotionKind
+    """what an action commands"""
+    action_names: Names
+    """entries of the action, in order"""
+    action_limits: Mapping[str, tuple[FiniteFloat, FiniteFloat]] = {}
+    """least and greatest value of an entry, by its name, where the action space has others than the
+    environment takes"""
+    state: Annotated[tuple[StateEntries, ...], Field(min_length=1)]
+    """concatenated in this order"""
+    images: Mapping[str, Name] = {}
+    """policy's name of each camera, and its key in the observation; nested with `/`"""
+    tasks: Names
+    """what the policy is told; the first is the default"""
+    success: Name
+    """key of `info` that is true once the task is done"""
+    metrics: tuple[Name, ...] = ()
+    """keys of `info` that are numbers, read at the episode's end; `reward`: of its last step"""
+    episode_limit_s: Positive
+    """robot's time after which an episode ends"""
 
 
 class GymnasiumEnvironment:

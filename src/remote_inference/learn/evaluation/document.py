@@ -65,95 +65,56 @@ class EpisodeKey:
 class EnvironmentSource(Document):
     """The environment, in as many processes as episodes are played at once."""
 
-    name: Annotated[
-        str,
-        Field(
-            min_length=1,
-            description="built-in name, `gymnasium:ID`, `package.module:attribute` or entry point",
-        ),
-    ]
-    options: Annotated[Mapping[str, Any], Field(description="options of the environment")] = {}
+    name: Annotated[str, Field(min_length=1)]
+    """built-in name, `gymnasium:ID`, `package.module:attribute` or entry point"""
+    options: Mapping[str, Any] = {}
+    """options of the environment"""
 
 
 class PolicySource(Document):
     """One policy of the comparison."""
 
-    kind: Annotated[str, NameIn(POLICIES), Field(description="what the policy is")] = "manifest"
-    path: Annotated[
-        str,
-        Field(
-            description="of the manifest, or of the trajectory's .npz or data set, relative to this file; "
-            "none for others"
-        ),
-    ] = ""
-    server: Annotated[
-        str, Field(description="full name of a running policy_server's node, for the kind server")
-    ] = ""
+    kind: Annotated[str, NameIn(POLICIES)] = "manifest"
+    """what the policy is"""
+    path: str = ""
+    """of the manifest, or of the trajectory's .npz or data set, relative to this file; none for others"""
+    server: str = ""
+    """full name of a running policy_server's node, for the kind server"""
 
 
 class Evaluation(Document):
     """What is evaluated. Every policy plays the same seeds of every task, in every mode and latency."""
 
-    environment: Annotated[EnvironmentSource, Field(description="where the episodes are played")]
-    policies: Annotated[
-        Mapping[PolicyName, PolicySource],
-        Field(min_length=1, description="policies to compare, by the names that the report gives them"),
-    ]
-    tasks: Annotated[
-        tuple[str, ...], Field(description="instructions; left out: the environment's first")
-    ] = ()
-    episodes: Annotated[
-        int, Field(ge=1, le=MAX_EPISODES, description="episodes of each task, policy, mode and latency")
-    ]
-    first_seed: Annotated[
-        int, Field(ge=0, le=2**31, description="seed of the first episode; the next have the next ones")
-    ] = 0
-    max_steps: Annotated[
-        int | None, Field(ge=1, le=10_000_000, description="of an episode; left out: the environment ends it")
-    ] = None
-    num_envs: Annotated[
-        int, Field(ge=1, le=256, description="episodes played at once, each environment in a process")
-    ] = 1
-    modes: Annotated[
-        tuple[Mode, ...],
-        Field(
-            min_length=1,
-            description="stepped: the simulator waits for the policy; charged: it goes on for the latency, "
-            "in virtual time; real_time: a robot's node drives it by the wall clock, one episode at a time",
-        ),
-    ] = ("stepped",)
-    latencies_ms: Annotated[
-        tuple[Latency, ...],
-        Field(
-            description="from an observation to its chunk at the robot, for the mode charged; for real_time, "
-            "what the server adds to what it takes [ms]"
-        ),
-    ] = ()
-    jitter_ms: Annotated[
-        float,
-        Field(
-            ge=0.0,
-            le=60_000.0,
-            description="largest deviation of each latency, either way, drawn for each chunk; none is below "
-            "0 [ms]",
-        ),
-    ] = 0.0
-    loss: Annotated[float, Field(ge=0.0, lt=1.0, description="fraction of the chunks that are lost")] = 0.0
-    blind: Annotated[
-        bool,
-        Field(
-            description="show letters instead of the policies' names, drawn by chance, until `--reveal` is "
-            "given; which policy plays a seed first is drawn, too; in real time, which plays its seeds first"
-        ),
-    ] = False
-    robot: Annotated[
-        RobotConfig,
-        Field(
-            default_factory=RobotConfig,
-            description="parameters of the robot's node, for the modes charged and real_time; of them "
-            "stepped episodes have execution_horizon and accept_weight_updates",
-        ),
-    ]
+    environment: EnvironmentSource
+    """where the episodes are played"""
+    policies: Annotated[Mapping[PolicyName, PolicySource], Field(min_length=1)]
+    """policies to compare, by the names that the report gives them"""
+    tasks: tuple[str, ...] = ()
+    """instructions; left out: the environment's first"""
+    episodes: Annotated[int, Field(ge=1, le=MAX_EPISODES)]
+    """episodes of each task, policy, mode and latency"""
+    first_seed: Annotated[int, Field(ge=0, le=2**31)] = 0
+    """seed of the first episode; the next have the next ones"""
+    max_steps: Annotated[int | None, Field(ge=1, le=10_000_000)] = None
+    """of an episode; left out: the environment ends it"""
+    num_envs: Annotated[int, Field(ge=1, le=256)] = 1
+    """episodes played at once, each environment in a process"""
+    modes: Annotated[tuple[Mode, ...], Field(min_length=1)] = ("stepped",)
+    """stepped: the simulator waits for the policy; charged: it goes on for the latency, in virtual time;
+    real_time: a robot's node drives it by the wall clock, one episode at a time"""
+    latencies_ms: tuple[Latency, ...] = ()
+    """from an observation to its chunk at the robot, for the mode charged; for real_time, what the server
+    adds to what it takes [ms]"""
+    jitter_ms: Annotated[float, Field(ge=0.0, le=60_000.0)] = 0.0
+    """largest deviation of each latency, either way, drawn for each chunk; none is below 0 [ms]"""
+    loss: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
+    """fraction of the chunks that are lost"""
+    blind: bool = False
+    """show letters instead of the policies' names, drawn by chance, until `--reveal` is given; which policy
+    plays a seed first is drawn, too; in real time, which plays its seeds first"""
+    robot: RobotConfig = Field(default_factory=RobotConfig)
+    """parameters of the robot's node, for the modes charged and real_time; of them stepped episodes have
+    execution_horizon and accept_weight_updates"""
 
     @model_validator(mode="after")
     def _consistent(self) -> Evaluation:

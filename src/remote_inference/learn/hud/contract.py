@@ -5,16 +5,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
-
-from pydantic import ConfigDict, Field
+from typing import Any
 
 from remote_inference.base.contract import generated
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.fields import Finite, Positive
 from remote_inference.base.contract.generated import GeneratedContract
 from remote_inference.base.contract.state_source import JOINT_STATE
-from remote_inference.base.documents.document import Document, DocumentError, mark, parse_document, parse_json
+from remote_inference.base.documents.document import (
+    DocumentError,
+    ForeignDocument,
+    mark,
+    parse_document,
+    parse_json,
+)
 from remote_inference.base.errors import UserError
 from remote_inference.base.lerobot_format import state_sources
 
@@ -29,20 +33,14 @@ NOTES = (
 )
 
 
-class _Outside(Document):
-    """A file of another program: unknown keys are ignored."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
-
-
-class Bounds(_Outside):
+class Bounds(ForeignDocument):
     """A lowest and a highest value for each name."""
 
     min: tuple[Finite, ...]
     max: tuple[Finite, ...]
 
 
-class Feature(_Outside):
+class Feature(ForeignDocument):
     """One feature of an observation, or the action."""
 
     role: str
@@ -62,12 +60,14 @@ class Feature(_Outside):
         return names if all(names) and len(set(names)) == len(names) else ()
 
 
-class HudContract(_Outside):
+class HudContract(ForeignDocument):
     """The keys of a HUD contract that ours needs."""
 
     robot_type: str | None = None
-    control_rate: Annotated[Positive | None, Field(description="rate of the actions [Hz]")] = None
-    features: Annotated[Mapping[str, Feature], Field(description="what is observed, and the action")]
+    control_rate: Positive | None = None
+    """rate of the actions [Hz]"""
+    features: Mapping[str, Feature]
+    """what is observed, and the action"""
 
     @property
     def action(self) -> Feature:

@@ -60,14 +60,12 @@ class EnvironmentParameters(NodeParameters):
 
     environment: EnvironmentName
     options: EnvironmentOptions = "{}"
-    contract: Annotated[str, Field(description="the robot's contract: topics, names and limits")]
-    mode: Annotated[
-        Mode,
-        Field(description="`real_time`: by the wall clock; `stepped`: one control period for each command"),
-    ] = "real_time"
-    step_timeout_s: Annotated[
-        float, Field(gt=0, le=3600, description="an environment that takes longer for a step hangs [s]")
-    ] = 10.0
+    contract: str
+    """the robot's contract: topics, names and limits"""
+    mode: Mode = "real_time"
+    """`real_time`: by the wall clock; `stepped`: one control period for each command"""
+    step_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 10.0
+    """an environment that takes longer for a step hangs [s]"""
 
 
 class EnvironmentNode(Node):

@@ -64,15 +64,6 @@ class Zstd:
         return found
 
 
-class NvcompLz4(NoCompression):
-    """LZ4 on the GPU, which this package does not have: it is listed for a clear error."""
-
-    def __init__(self) -> None:
-        raise WeightsError(
-            Reason.UNKNOWN, "compression: 'nvcomp_lz4' needs CUDA and nvCOMP, which this release does not use"
-        )
-
-
 def require_size(found: int, expected: int) -> None:
     """Raise WeightsError when a part has another size than its header."""
     if found != expected:
@@ -82,7 +73,6 @@ def require_size(found: int, expected: int) -> None:
 COMPRESSIONS = Registry[Callable[[], Compression]]("compression")
 COMPRESSIONS.add("none", NoCompression)
 COMPRESSIONS.add("zstd", Zstd, needs=("backports.zstd",))
-COMPRESSIONS.add("nvcomp_lz4", NvcompLz4)
 
 
 def make_compression(name: str) -> Compression:

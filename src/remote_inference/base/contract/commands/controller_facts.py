@@ -137,7 +137,7 @@ def find_mismatch(sink: CommandSink, kind: str, facts: ControllerFacts) -> Misma
         return _find_named_mismatch(sink, facts)
     joints, names = ", ".join(facts.joints), ", ".join(sink.names)
     if len(sink.names) != len(facts.joints):
-        advice = "it drops every command: mend the contract's names, or its joints"
+        advice = "it drops each command or is deactivated by it: mend the contract's names, or its joints"
         return Mismatch(f"takes {len(facts.joints)} joints: {joints}", f"{len(sink.names)}: {names}", advice)
     # Names that both know must stand in one place; a contract may have names of its own for the others.
     if any(

@@ -29,8 +29,6 @@ from remote_inference.base.documents.document import Document
 from remote_inference.base.documents.registry import Registry
 
 # -- What the message types of commands can carry: one line for each -------------------------------------
-#
-# Their writers and readers are in `wire.commands`.
 
 
 @dataclass(frozen=True)
@@ -42,8 +40,8 @@ class CommandInterface:
     message that names its joints has them from the contract's `joints` of a command.
     """
 
-    writer: str = ""  # empty: that of wire.commands
-    reader: str = ""  # empty: that of wire.commands; without one no simulated controller takes it
+    writer: str = ""  # empty: of `fields` and of actions
+    reader: str = ""  # empty: no simulated controller takes it
     kinds: tuple[Kind, ...] = MOTIONS  # of actions that the message can carry
     takes_horizon: bool = False
     names_joints: bool = False
@@ -54,18 +52,25 @@ ACTION_INTERFACE = CommandInterface(kinds=("position",))
 
 GROUP = "remote_inference.command_interfaces"  # of the entry points by which other distributions add types
 
-COMMAND_INTERFACES = Registry[CommandInterface]("command interface", group=GROUP)
-COMMAND_INTERFACES.add("std_msgs/msg/Float64MultiArray", CommandInterface(kinds=ANY_KIND))
-COMMAND_INTERFACES.add(
-    "trajectory_msgs/msg/JointTrajectory",
-    CommandInterface(kinds=("position",), takes_horizon=True, names_joints=True),
+_WIRE = "remote_inference.base.wire.commands"
+ARRAY = CommandInterface(f"{_WIRE}:ArrayWriter", f"{_WIRE}:ArrayReader", ANY_KIND)
+TRAJECTORY = CommandInterface(
+    f"{_WIRE}:TrajectoryWriter",
+    f"{_WIRE}:TrajectoryReader",
+    ("position",),
+    takes_horizon=True,
+    names_joints=True,
 )
-COMMAND_INTERFACES.add("sensor_msgs/msg/JointState", CommandInterface(names_joints=True))
+JOINTS = CommandInterface(f"{_WIRE}:JointStateWriter", f"{_WIRE}:JointStateReader", names_joints=True)
 
-# The message types of a person's commands, which wire.commands reads.
-TAKEOVER_INTERFACES = Registry[CommandInterface]("takeover type")
-TAKEOVER_INTERFACES.add("sensor_msgs/msg/JointState", CommandInterface())
-TAKEOVER_INTERFACES.add("std_msgs/msg/Float64MultiArray", CommandInterface())
+COMMAND_INTERFACES = Registry[CommandInterface]("command interface", group=GROUP)
+COMMAND_INTERFACES.add("std_msgs/msg/Float64MultiArray", ARRAY)
+COMMAND_INTERFACES.add("trajectory_msgs/msg/JointTrajectory", TRAJECTORY)
+COMMAND_INTERFACES.add("sensor_msgs/msg/JointState", JOINTS)
+
+TAKEOVER_INTERFACES = Registry[CommandInterface]("takeover type")  # of a person's commands
+TAKEOVER_INTERFACES.add("sensor_msgs/msg/JointState", JOINTS)
+TAKEOVER_INTERFACES.add("std_msgs/msg/Float64MultiArray", ARRAY)
 
 
 # -- The contract's section about the controllers that the command watchdog switches ---------------------
@@ -76,15 +81,12 @@ Controllers = tuple[Annotated[str, Field(min_length=1)], ...]
 class ControllerSwitch(Document):
     """Which controllers the command watchdog wants to run in place of which others."""
 
-    controller_manager: Annotated[
-        NodeName, Field(description="node of the controller manager, relative to the robot's namespace")
-    ] = "controller_manager"
-    activate: Annotated[
-        Controllers, Field(description="controllers to activate, for example one that holds the arm")
-    ] = ()
-    deactivate: Annotated[
-        Controllers, Field(description="controllers to deactivate: those that `commands` feeds")
-    ] = ()
+    controller_manager: NodeName = "controller_manager"
+    """node of the controller manager, relative to the robot's namespace"""
+    activate: Controllers = ()
+    """controllers to activate, for example one that holds the arm"""
+    deactivate: Controllers = ()
+    """controllers to deactivate: those that `commands` feeds"""
 
     @model_validator(mode="after")
     def _names_controllers(self) -> ControllerSwitch:
@@ -98,58 +100,30 @@ class ControllerSwitch(Document):
 class CommandSink(Document):
     """A controller's command topic or action, and the actions of the policy it takes, in its own order."""
 
-    topic: Annotated[
-        Topic,
-        Field(description="topic, relative to the robot's namespace; each command has one, or `action`"),
-    ] = ""
-    action: Annotated[
-        Topic | None,
-        Field(
-            description="in place of topic: action server that gets goals, relative to the robot's "
-            "namespace, of a gripper for example; for position actions, with `fields`"
-        ),
-    ] = None
-    type: Annotated[
-        Name,
-        Field(
-            description="what the controller takes: Float64MultiArray, JointState but for switches and "
-            "poses, JointTrajectory for position actions only, or an entry point of an installed "
-            "distribution; with `fields` any type that is installed; with `action` its type, of whose goal "
-            "`fields` and `constant` are"
-        ),
-    ]
-    names: Annotated[
-        Names, Field(description="actions that the controller takes, in its own order; left out: of `fields`")
-    ] = ()
+    topic: Topic = ""
+    """topic, relative to the robot's namespace; each command has one, or `action`"""
+    action: Topic | None = None
+    """in place of topic: action server that gets goals, relative to the robot's namespace, of a gripper for
+    example; for position actions, with `fields`"""
+    type: Name
+    """what the controller takes: Float64MultiArray, JointState but for switches and poses, JointTrajectory
+    for position actions only, or an entry point of an installed distribution; with `fields` any type that is
+    installed; with `action` its type, of whose goal `fields` and `constant` are"""
+    names: Names = ()
+    """actions that the controller takes, in its own order; left out: of `fields`"""
     prefix: Annotated[str, JOINT_PREFIX] = ""
-    fields: Annotated[
-        Mapping[FieldPathText, Name],
-        Field(description="the action for each field of the message: `twist.linear.x: base_vx`"),
-    ] = {}
-    constant: Annotated[
-        Mapping[FieldPathText, bool | int | float | str],
-        Field(description="values of other fields, with `fields`: `header.frame_id: base_link`"),
-    ] = {}
-    controller: Annotated[
-        NodeName | None,
-        Field(
-            description="node of the controller, relative to the robot's namespace: no other subscriber "
-            "counts as one; left out: each does but recorders and other known observers"
-        ),
-    ] = None
-    min_change: Annotated[
-        float | None,
-        Field(
-            ge=0,
-            allow_inf_nan=False,
-            description="with `action`: a goal is sent when an action is further than this from the last "
-            "goal; left out: a hundredth of its range [unit of the action]",
-        ),
-    ] = None
-    max_rate_hz: Annotated[
-        Positive | None,
-        Field(description="with `action`: goals are sent at most this often; left out: 5 Hz [Hz]"),
-    ] = None
+    fields: Mapping[FieldPathText, Name] = {}
+    """the action for each field of the message: `twist.linear.x: base_vx`"""
+    constant: Mapping[FieldPathText, bool | int | float | str] = {}
+    """values of other fields, with `fields`: `header.frame_id: base_link`"""
+    controller: NodeName | None = None
+    """node of the controller, relative to the robot's namespace: no other subscriber counts as one; left out:
+    each does but recorders and other known observers"""
+    min_change: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
+    """with `action`: a goal is sent when an action is further than this from the last goal; left out: a
+    hundredth of its range [unit of the action]"""
+    max_rate_hz: Positive | None = None
+    """with `action`: goals are sent at most this often; left out: 5 Hz [Hz]"""
 
     @model_validator(mode="before")
     @classmethod

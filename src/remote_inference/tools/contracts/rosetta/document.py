@@ -1,12 +1,12 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of rosetta 0.2 as a document: the keys that it may have, and what is refused at once."""
+"""The contract of rosetta 0.2 as a document: the keys that are translated, and what is refused at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -15,7 +15,12 @@ from remote_inference.base.contract.field_path import parse_field_path
 from remote_inference.base.contract.fields import MessageType, Name, Names, Positive, Topic, require_unique
 from remote_inference.base.contract.image_source import COMPRESSED_IMAGE, IMAGE
 from remote_inference.base.contract.state_source import JOINT_STATE
-from remote_inference.base.documents.document import Document, DocumentError, parse_document, parse_yaml
+from remote_inference.base.documents.document import (
+    DocumentError,
+    ForeignDocument,
+    parse_document,
+    parse_yaml,
+)
 from remote_inference.base.documents.problems import show_value
 
 # -- What rosetta's `select` means for each message type, and how its data sets name the numbers ---------
@@ -144,7 +149,6 @@ def prefixes_by_topic(topics: Iterable[str]) -> dict[str, str]:
 RAD2DEG, CLAMP, RESIZE = "rad2deg", "clamp", "resize"
 MOST = 1e9  # of an end of `clamp`, both ways
 CAMERAS = "observation.images."  # at the beginning of a feature's key
-ANCHORS = "x-"  # of a top-level key: it holds YAML anchors, and says nothing itself
 
 
 def _plain(value: Any) -> Any:
@@ -154,45 +158,29 @@ def _plain(value: Any) -> Any:
 Word = BeforeValidator(_plain)  # rosetta takes its own words in capitals, too
 
 
-class Channel(Document):
-    """Where messages come from, or go to."""
+class Channel(ForeignDocument):
+    """Where messages come from, or go to.
+
+    decoder, encoder: "module:function" of code that makes numbers of messages, or messages of numbers.
+    """
 
     topic: Topic
     type: Annotated[MessageType, Field(description="message type of the topic")]
-    qos: Mapping[str, Any] | None = None
-
-
-class SensorChannel(Channel):
-    """A channel that is read. decoder: "module:function" of code that makes numbers of its messages."""
-
     dtype: str | None = None
     decoder: str | None = None
-
-
-class FeedbackChannel(SensorChannel):
-    """A channel that is written. encoder: "module:function" of code that makes messages of numbers."""
-
     encoder: str | None = None
 
 
-class CommandChannel(FeedbackChannel):
-    """A controller's channel. safety: what it gets when the policy says nothing."""
-
-    safety: Annotated[Literal["none", "hold", "zeros"], Word] = "none"
-
-
-class Align(Document):
+class Align(ForeignDocument):
     """How messages are laid on the ticks."""
 
     strategy: Annotated[Literal["hold", "asof", "drop"], Word, Field(description="hold, asof or drop")]
-    timeline: Annotated[Name, Field(description="the clock, such as header or receive")]
-    tolerance_ms: Positive | None = None
 
 
-class Source(Document):
+class Source(ForeignDocument):
     """Numbers, or pictures, of one channel."""
 
-    channel: Annotated[SensorChannel, Field(description="where it comes from: topic and type")]
+    channel: Annotated[Channel, Field(description="where it comes from: topic and type")]
     align: Align | None = None
     select: Names | None = None
     apply: tuple[Any, ...] = ()
@@ -231,50 +219,36 @@ def _check_clamp(index: int, arguments: Any) -> None:
         raise ValueError(f"apply.{index}.clamp: found {found}, expected min and max, two numbers, min < max")
 
 
-class CommandSource(Source):
-    """Actions of one controller."""
-
-    channel: Annotated[CommandChannel, Field(description="where commands go: topic and type")]
-
-
 class TeleopInput(Source):
     """A person's commands. target: the topic of the action that they drive."""
 
     target: Annotated[Topic, Field(description="the topic of an action")]
 
 
-class TeleopFeedback(Source):
-    """What a person's device receives. origin: the topic of the observation that is passed on."""
-
-    channel: Annotated[FeedbackChannel, Field(description="where it goes: topic and type")]
-    origin: Annotated[Topic, Field(description="the topic of an observation")]
-
-
-class Bare(Document):
+class Bare(ForeignDocument):
     """A channel alone."""
 
     channel: Annotated[Channel, Field(description="where it comes from: topic and type")]
 
 
-class TeleopEvents(Bare):
+class TeleopEvents(ForeignDocument):
     """Buttons by event."""
 
-    select: Annotated[Mapping[str, Name], Field(description="a field for each event")]
+    select: Mapping[str, Any] = {}
 
 
-class Teleop(Document):
+class Teleop(ForeignDocument):
     """What a person has in hand."""
 
     input: tuple[TeleopInput, ...] = ()
-    events: TeleopEvents | None = None
-    feedback: tuple[TeleopFeedback, ...] = ()
+    events: TeleopEvents = TeleopEvents()
+    feedback: tuple[Any, ...] = ()
 
 
-class Whole(Document):
+class Whole(ForeignDocument):
     """The keys of the file. The sections of features hold one source or a list of them under each key."""
 
     robot_type: Annotated[Name, Field(description="a name for this kind of robot")]
-    robot_interface: Annotated[Literal["ros2"], Word] = "ros2"
     fps: Annotated[Positive, Field(description="the rate of its data sets [Hz]")]
     observations: Annotated[Mapping[Name, Any], Field(min_length=1, description="a source for each feature")]
     actions: Annotated[Mapping[Name, Any], Field(min_length=1, description="a source for each feature")]
@@ -288,16 +262,15 @@ class Whole(Document):
 
 
 RECORDED = ("rewards", "signals", "info", "complementary_data")  # sections of what a policy never sees
-AnySource = TypeVar("AnySource", bound=Source)
 
 
 @dataclass(frozen=True)
-class Entry(Generic[AnySource]):
+class Entry:
     """A source, the key of its feature, and its place in the file."""
 
     key: str
     place: str
-    source: AnySource
+    source: Source
 
     @property
     def is_camera(self) -> bool:
@@ -310,8 +283,8 @@ class Rosetta:
 
     file: str
     whole: Whole
-    observations: tuple[Entry[Source], ...]
-    actions: tuple[Entry[CommandSource], ...]
+    observations: tuple[Entry, ...]
+    actions: tuple[Entry, ...]
 
     def fail(self, place: str, problem: str) -> DocumentError:
         return DocumentError(f"{self.file}: {place}: {problem}")
@@ -323,33 +296,17 @@ def read_rosetta(text: str | bytes, file: str) -> Rosetta:
         words = text.decode("utf-8") if isinstance(text, bytes) else text
     except UnicodeDecodeError as error:
         raise DocumentError(f"{file}: is not UTF-8 text (byte {error.start})") from error
-    return parse_rosetta(parse_yaml(words, file), file)
-
-
-def parse_rosetta(content: Any, file: str) -> Rosetta:
-    """Return what the content of a file says. Raises DocumentError."""
-    if isinstance(content, dict):
-        content = {key: value for key, value in content.items() if not str(key).startswith(ANCHORS)}
-    whole = parse_document(content, Whole, file)
-    for section in RECORDED:
-        _entries(file, section, getattr(whole, section), Source)
-    rosetta = Rosetta(
-        file,
-        whole,
-        _entries(file, "observations", whole.observations, Source),
-        _entries(file, "actions", whole.actions, CommandSource),
-    )
-    entries: tuple[Entry[Any], ...] = (*rosetta.observations, *rosetta.actions)
-    for entry in entries:
+    whole = parse_document(parse_yaml(words, file), Whole, file)
+    sections = {"observations": whole.observations, "actions": whole.actions}
+    rosetta = Rosetta(file, whole, *(_entries(file, *section) for section in sections.items()))
+    for entry in (*rosetta.observations, *rosetta.actions):
         if not entry.is_camera and RESIZE in dict(entry.source.operators):
             raise rosetta.fail(f"{entry.place}.apply", f"found {RESIZE}, expected it for cameras alone")
     _check_topics(rosetta)
     return rosetta
 
 
-def _entries(
-    file: str, section: str, keyed: Mapping[str, Any], model: type[AnySource]
-) -> tuple[Entry[AnySource], ...]:
+def _entries(file: str, section: str, keyed: Mapping[str, Any]) -> tuple[Entry, ...]:
     found = []
     for key, value in keyed.items():
         place = f"{section}.{key}"
@@ -359,13 +316,13 @@ def _entries(
         if isinstance(value, tuple):
             items = [(f"{place}.{index}", item) for index, item in enumerate(value)]
         for where, item in items:
-            found.append(Entry(key, where, parse_document(item, model, f"{file}: {where}")))
+            found.append(Entry(key, where, parse_document(item, Source, f"{file}: {where}")))
     return tuple(found)
 
 
 def _check_topics(rosetta: Rosetta) -> None:
     """Refuse what a contract cannot hold: a topic of two types, and one of two commands."""
-    seen: dict[str, Entry[Source]] = {}
+    seen: dict[str, Entry] = {}
     for entry in rosetta.observations:
         channel = entry.source.channel
         other = seen.setdefault(channel.topic, entry)

@@ -15,7 +15,7 @@ from remote_inference.base.contract.image_source import COMPRESSED_IMAGE, IMAGE
 from remote_inference.base.contract.state_source import JOINT_STATE
 from remote_inference.base.documents.document import mark
 from remote_inference.tools.contracts.rosetta import document, numbers
-from remote_inference.tools.contracts.rosetta.document import Entry, Rosetta, Source, TeleopInput
+from remote_inference.tools.contracts.rosetta.document import Entry, Rosetta, TeleopInput
 from remote_inference.tools.contracts.rosetta.numbers import Action, Losses, Names
 
 # -- The observations of a contract of rosetta: the state and the cameras --------------------------------
@@ -23,7 +23,7 @@ from remote_inference.tools.contracts.rosetta.numbers import Action, Losses, Nam
 STATE = "observation.state"  # the feature that LeRobot's policies see as the state
 
 Item = dict[str, Any]
-Reader = Callable[[Entry[Source], Sequence[str], Names], list[Item]]
+Reader = Callable[[Entry, Sequence[str], Names], list[Item]]
 
 
 def suggest_state(rosetta: Rosetta, names: Names, losses: Losses) -> list[Item]:
@@ -51,7 +51,7 @@ def suggest_state(rosetta: Rosetta, names: Names, losses: Losses) -> list[Item]:
     return items
 
 
-def _reader(entry: Entry[Source]) -> Reader:
+def _reader(entry: Entry) -> Reader:
     channel = entry.source.channel
     if channel.type == JOINT_STATE and not channel.decoder:
         return _joints
@@ -59,11 +59,11 @@ def _reader(entry: Entry[Source]) -> Reader:
     return _numbers if is_known else _marked
 
 
-def _head(entry: Entry[Source]) -> Item:
+def _head(entry: Entry) -> Item:
     return {"topic": entry.source.channel.topic, "type": entry.source.channel.type}
 
 
-def _joints(entry: Entry[Source], in_data_set: Sequence[str], names: Names) -> list[Item]:
+def _joints(entry: Entry, in_data_set: Sequence[str], names: Names) -> list[Item]:
     """Return an item for each run of joints of one field: what a contract picks from a JointState by name."""
     picked = [document.split_joint(text) for text in entry.source.select or ()]
     for (field, joint), name in zip(picked, in_data_set, strict=True):
@@ -76,14 +76,14 @@ def _joints(entry: Entry[Source], in_data_set: Sequence[str], names: Names) -> l
     return items
 
 
-def _numbers(entry: Entry[Source], in_data_set: Sequence[str], names: Names) -> list[Item]:
+def _numbers(entry: Entry, in_data_set: Sequence[str], names: Names) -> list[Item]:
     own = [names.choose(name, entry) for name in in_data_set]
     fields = document.parse_select(entry.source.channel.type, entry.source.select or [""])
     item = {**_head(entry), "fields": fields} | ({} if own == fields else {"names": own})
     return [item | numbers.scale(entry.source, own)]
 
 
-def _marked(entry: Entry[Source], in_data_set: Sequence[str], names: Names) -> list[Item]:
+def _marked(entry: Entry, in_data_set: Sequence[str], names: Names) -> list[Item]:
     """Return an item whose numbers a person has to find: a decoder or the order of a message decides."""
     own = [names.choose(name, entry) for name in in_data_set]
     who = entry.source.channel.decoder or f"rosetta's decoder of {entry.source.channel.type}"
@@ -197,10 +197,9 @@ def _takeover(rosetta: Rosetta, actions: Sequence[Action], losses: Losses) -> di
             losses.add(place, f"left out, {problem}")
         else:
             section = {"takeover": {"topic": source.channel.topic, "type": source.channel.type}}
-    if events := rosetta.whole.teleop.events:
-        for event in events.select:
-            reason = "no button has a meaning here; services have: takeover, release, start_episode"
-            losses.add(f"teleop.events.{event}", f"left out, {reason}")
+    for event in rosetta.whole.teleop.events.select:
+        reason = "no button has a meaning here; services have: takeover, release, start_episode"
+        losses.add(f"teleop.events.{event}", f"left out, {reason}")
     for index, _ in enumerate(rosetta.whole.teleop.feedback):
         losses.add(f"teleop.feedback.{index}", "left out, nothing is sent to a person's device")
     return section

@@ -18,7 +18,7 @@ from remote_inference.base.contract.action_kinds import GOING_ON
 from remote_inference.base.contract.state_source import JOINT_STATE
 from remote_inference.base.documents.document import mark
 from remote_inference.tools.contracts.rosetta import document
-from remote_inference.tools.contracts.rosetta.document import CommandSource, Entry, Rosetta, Source
+from remote_inference.tools.contracts.rosetta.document import Entry, Rosetta, Source
 
 NOTE_WIDTH = 108  # characters of a line
 PER_RADIAN = math.degrees(1.0)
@@ -33,7 +33,7 @@ class Losses:
     def add(self, place: str, reason: str) -> None:
         self.places.setdefault(reason, []).append(place)
 
-    def note(self, entry: Entry[Any]) -> None:
+    def note(self, entry: Entry) -> None:
         """Note what is lost of every source: its kind, its decoder, an alignment other than hold."""
         source = entry.source
         if source.kind != "continuous":
@@ -73,7 +73,7 @@ class Names:
         self.places[name] = place
         return name
 
-    def choose(self, in_data_set: str, entry: Entry[Any]) -> str:
+    def choose(self, in_data_set: str, entry: Entry) -> str:
         """Add a name for a number that has none in its message: the data set's, or one with the topic's."""
         topic = entry.source.channel.topic.strip("/").replace("/", "_")
         names = (in_data_set or topic, f"{topic}.{in_data_set}")
@@ -81,7 +81,7 @@ class Names:
         return self.claim(free, in_data_set, entry.place)
 
 
-def name_numbers(entries: Sequence[Entry[Any]]) -> list[list[str]]:
+def name_numbers(entries: Sequence[Entry]) -> list[list[str]]:
     """Return the data set's name of each number of each source, and "" for one that has no `select`.
 
     Where two features have a name in common, the second one's begins with its key.
@@ -134,7 +134,7 @@ def scale(source: Source, names: Sequence[str], is_angular: bool = True) -> dict
     return {"scale": [degrees if is_angular else degrees | {"unit": "rad2deg", "factor": PER_RADIAN}]}
 
 
-def clamp(rosetta: Rosetta, entry: Entry[Any]) -> tuple[float, float] | None:
+def clamp(rosetta: Rosetta, entry: Entry) -> tuple[float, float] | None:
     """Return the range of the commands in the message's unit, or None. Raises DocumentError for none."""
     low, high, factor = -math.inf, math.inf, 1.0
     for name, arguments in entry.source.operators:
@@ -154,7 +154,6 @@ def clamp(rosetta: Rosetta, entry: Entry[Any]) -> tuple[float, float] | None:
 
 ACTION = "action"  # the feature that LeRobot's policies answer with
 LINEAR = "linear"  # part of the path of a velocity in m/s
-Actions = Entry[CommandSource]
 
 
 @dataclass(frozen=True)
@@ -163,14 +162,14 @@ class Action:
 
     name: str
     kind: str
-    entry: Actions
+    entry: Entry
     is_linear: bool = False
 
 
 Command = tuple[dict[str, Any], list[Action]]  # the message's part of a controller's section, the actions
 
 
-def _joints(entry: Actions, in_data_set: Sequence[str], names: Names) -> Command:
+def _joints(entry: Entry, in_data_set: Sequence[str], names: Names) -> Command:
     is_trajectory = entry.source.channel.type == document.TRAJECTORY
     fields = document.POINT_FIELDS if is_trajectory else document.JOINT_FIELDS
     actions: list[Action] = []
@@ -189,7 +188,7 @@ def _joints(entry: Actions, in_data_set: Sequence[str], names: Names) -> Command
     return {"names": [action.name for action in actions]}, actions
 
 
-def _array(entry: Actions, in_data_set: Sequence[str], names: Names) -> Command:
+def _array(entry: Entry, in_data_set: Sequence[str], names: Names) -> Command:
     """Read the names of `select` as joints where they have that form: an array itself has none."""
     actions = []
     for text, called in zip(entry.source.select or [""], in_data_set, strict=True):
@@ -208,7 +207,7 @@ def _array(entry: Actions, in_data_set: Sequence[str], names: Names) -> Command:
     return {"names": [action.name for action in actions]}, actions
 
 
-def _fields(entry: Actions, in_data_set: Sequence[str], names: Names) -> Command:
+def _fields(entry: Entry, in_data_set: Sequence[str], names: Names) -> Command:
     select = entry.source.select or [""]
     kind = "velocity" if entry.source.channel.type in document.TWISTS else ""
     fields: dict[str, str] = {}
@@ -221,7 +220,7 @@ def _fields(entry: Actions, in_data_set: Sequence[str], names: Names) -> Command
     return {"fields": fields}, actions
 
 
-def _marked(entry: Actions, in_data_set: Sequence[str], names: Names) -> Command:
+def _marked(entry: Entry, in_data_set: Sequence[str], names: Names) -> Command:
     """Return a command whose fields a person has to find: code makes the message, or it has no floats."""
     own = [names.choose(called, entry) for called in in_data_set]
     channel = entry.source.channel
@@ -230,7 +229,7 @@ def _marked(entry: Actions, in_data_set: Sequence[str], names: Names) -> Command
     return {"fields": mark(wanted)}, [Action(name, "", entry) for name in own]
 
 
-_BY_TYPE: dict[str, Callable[[Actions, Sequence[str], Names], Command]] = {
+_BY_TYPE: dict[str, Callable[[Entry, Sequence[str], Names], Command]] = {
     JOINT_STATE: _joints,
     document.TRAJECTORY: _joints,
     document.FLOAT_ARRAYS[1]: _array,
