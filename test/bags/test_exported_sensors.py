@@ -17,9 +17,8 @@ from sensor_msgs.msg import BatteryState, Imu
 from std_msgs.msg import Float32MultiArray
 
 from remote_inference.bags.export.export import TickReader, export
-from remote_inference.bags.export.format import ControlTick, Selection
+from remote_inference.bags.export.format import ControlTick, CsvTable, Selection
 from remote_inference.bags.export.lerobot_v3 import LeRobotDataSet
-from remote_inference.bags.export.table import CsvTable
 from remote_inference.bags.storage.bag_records import BagError
 from remote_inference.bags.timeline.robot_bag import open_robot
 from remote_inference.bags.timeline.timeline_reader import load_timeline

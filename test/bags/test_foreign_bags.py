@@ -14,8 +14,8 @@ from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from remote_inference import __version__
-from remote_inference.bags.storage.bag import TOPIC_TYPES, BagReader
-from remote_inference.bags.storage.bag_records import BagError
+from remote_inference.bags.storage.bag import BagReader
+from remote_inference.bags.storage.bag_records import TOPIC_TYPES, BagError
 from remote_inference.bags.storage.bag_writer import BagWriter
 from remote_inference.bags.storage.message_decoder import message_definition
 from remote_inference.tools.cli import main

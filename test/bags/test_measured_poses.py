@@ -43,7 +43,7 @@ def write_run(path: Path) -> Path:
 
 @pytest.fixture
 def timeline(tmp_path: Path) -> Timeline:
-    return load_timeline(write_run(tmp_path / "run"), with_frames=False)
+    return load_timeline(write_run(tmp_path / "run"))
 
 
 def test_a_pose_is_measured_by_the_contract_s_fields(timeline: Timeline) -> None:

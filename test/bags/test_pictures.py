@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Report and film strip are drawn, complete and not empty."""
+"""The report is drawn, complete and not empty."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from PIL import Image
 
 from remote_inference.bags.report.report import ReportError, default_window, draw_joints, draw_report
 from remote_inference.bags.report.run import find_episodes, guard_events
-from remote_inference.bags.timeline.frames import FramesError, draw_film_strip
 from remote_inference.bags.timeline.timeline import Timeline
 from remote_inference.bags.timeline.timeline_reader import load_timeline
 from remote_inference.base.contract.action_bounds import JointLimit
@@ -76,8 +75,6 @@ def test_a_run_without_motion_is_still_drawn(tmp_path: Path) -> None:
     timeline = load_timeline(recording.write(tmp_path / "run"), NS)
     draw_report(timeline, tmp_path / "report.png", "Nothing happened")
     assert (pixels(tmp_path / "report.png") < 255).any()
-    with pytest.raises(FramesError, match=r"/arm: camera 0 has no JPEG image .* bag: none"):
-        draw_film_strip(timeline, tmp_path / "frames.png")
 
 
 def test_a_person_s_commands_and_would_be_ones_look_different(tmp_path: Path) -> None:
@@ -204,21 +201,3 @@ def test_a_picture_that_cannot_be_written_is_named(run: Timeline, tmp_path: Path
         draw_report(run, tmp_path / "none" / "report.png", "Synthetic arm")
     with pytest.raises(ReportError, match=r"report\.xyz: Format 'xyz' is not supported"):
         draw_report(run, tmp_path / "report.xyz", "Synthetic arm")
-
-
-def test_the_film_strip_has_a_row_per_camera_from_one_episode(run: Timeline, tmp_path: Path) -> None:
-    draw_film_strip(run, tmp_path / "frames.png", count=5)
-    image = pixels(tmp_path / "frames.png")
-    assert image.shape[1] == 5 * 248 + 8
-    half = len(image) // 2
-    wrist, front = (0, 80, 130), (120, 60, 0)
-    for own, other, colour in ((image[:half], image[half:], wrist), (image[half:], image[:half], front)):
-        assert share_of(colour, own) > 0.5
-        assert share_of(colour, other) < 0.01
-    draw_film_strip(run, tmp_path / "part.png", count=5, window_s=(30.5, 40.0))
-    assert share_of(wrist, pixels(tmp_path / "part.png")[:half]) > 0.5
-
-
-def test_a_camera_without_images_is_refused_with_those_that_have_some(run: Timeline, tmp_path: Path) -> None:
-    with pytest.raises(FramesError, match=r"camera 0 has no JPEG image from 70\.00 to 80\.00 s; .*: 0, 1"):
-        draw_film_strip(run, tmp_path / "frames.png", window_s=(70.0, 80.0))

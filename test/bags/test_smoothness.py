@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from remote_inference.bags.report.report import draw_report
-from remote_inference.bags.report.smoothness import ORDERS
-from remote_inference.bags.report.summary import describe, summarise
+from remote_inference.bags.report.summary import ORDERS, describe, summarise
 from remote_inference.bags.timeline.timeline import Timeline
 from remote_inference.bags.timeline.timeline_reader import load_timeline
 from remote_inference.msg import ExecutedAction

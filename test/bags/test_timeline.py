@@ -89,15 +89,6 @@ def test_states_hold_changes_only(timeline: Timeline) -> None:
     assert states.paused.tolist() == [True, False, False]
 
 
-def test_frames_keep_the_jpeg_images(timeline: Timeline) -> None:
-    assert [(f.camera, f.name, f.episode_id) for f in timeline.frames] == [
-        (0, "wrist", 1), (1, "front", 1), (0, "wrist", 1), (1, "front", 1), (0, "wrist", 1), (1, "front", 1),
-        (0, "wrist", 2),
-    ]  # fmt: skip
-    assert timeline.frames[2].t_s == pytest.approx(0.2)
-    assert timeline.frames[0].jpeg.startswith(b"\xff\xd8")
-
-
 def test_summary(timeline: Timeline) -> None:
     numbers = summarise(timeline)
     assert json.loads(json.dumps(numbers)) == numbers

@@ -31,7 +31,7 @@ from remote_inference.server.nodes.policy_server import ServerConfig
 from remote_inference.server.policies.hold import HoldConfig
 from remote_inference.server.policies.networks.torch_chunk import ChunkPolicyConfig
 from remote_inference.server.policies.onnx.file import OnnxDescription
-from remote_inference.tools.contracts.rosetta.document import parse_rosetta
+from remote_inference.tools.contracts.rosetta.document import read_rosetta
 from remote_inference.tools.contracts.rosetta.importer import from_rosetta
 from remote_inference.tools.contracts.urdf import UrdfError, parse_urdf
 from remote_inference.tools.deployment.zenoh_config import EndpointError, environment, parse_endpoint
@@ -261,7 +261,7 @@ TARGETS = (
     ),
     Target(
         "rosetta_contract",
-        lambda data: from_rosetta(parse_rosetta(parse_json(data, SOURCE), SOURCE)).to_yaml(),
+        lambda data: from_rosetta(read_rosetta(data, SOURCE)).to_yaml(),
         lambda: _json(rosetta.guided_arm(), rosetta.coded_robot(), rosetta.base()),
         spoil_tree,
         (DocumentError,),

@@ -64,7 +64,7 @@ def _explain(topic: str, data: bytes) -> None:
 USES: tuple[Callable[[Path, Path], object], ...] = (
     lambda path, _: motion_lines(explain_motion(path, at="2.0")),
     write_page,
-    lambda path, _: summarise(load_timeline(path, None, None, with_frames=False)),
+    lambda path, _: summarise(load_timeline(path, None, None)),
 )
 
 

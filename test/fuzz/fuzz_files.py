@@ -24,10 +24,10 @@ from std_msgs.msg import Header
 
 from remote_inference.bags.checks.repair import repair
 from remote_inference.bags.checks.verification import verify
+from remote_inference.bags.provenance.page.page_reader import make_thumbnail
 from remote_inference.bags.storage.bag import BagReader
 from remote_inference.bags.storage.bag_records import BagError, BagTopic
 from remote_inference.bags.storage.bag_writer import BagWriter
-from remote_inference.bags.timeline.timeline_reader import recorded_images
 from remote_inference.base.exchange import Chunk
 from remote_inference.base.wire.arrays import bytes_field
 from remote_inference.base.wire.images.encodings.jpeg import encode_jpeg
@@ -101,8 +101,8 @@ def _judge_bag(name: str) -> Callable[[bytes], None]:
     return run
 
 
-def _find_jpeg(data: bytes) -> None:
-    list(recorded_images(0.0, CompressedImage(data=bytes_field(data))))
+def _show_jpeg(data: bytes) -> None:
+    make_thumbnail(CompressedImage(format="jpeg", data=bytes_field(data)))
 
 
 class _HealthPort:
@@ -195,6 +195,6 @@ TARGETS = (
         0.3,
         tempfile.gettempdir(),
     ),
-    Target("bag_jpeg", _find_jpeg, lambda: [encode_jpeg(RGB, 90)], spoil_bytes, (), 4),
+    Target("bag_jpeg", _show_jpeg, lambda: [encode_jpeg(RGB, 90)], spoil_bytes, (), 4),
     Target("health_http", lambda data: _health_port().send(data), lambda: [*HTTP], spoil_text, (), 0.5),
 )

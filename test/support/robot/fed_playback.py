@@ -35,10 +35,17 @@ class FedPlayback:
         self.playback.control.change(measured=np.array(positions), measured_ns=self.now_ns)
 
     def append(self, rows: Sequence[ArrayLike]) -> None:
-        """Let a chunk of rows join the queue now."""
+        """Let a chunk of rows join the queue now, behind what is there."""
+        self._merge(rows, MergeMode.APPEND)
+
+    def replace(self, rows: Sequence[ArrayLike] | np.ndarray) -> None:
+        """Let a chunk of rows replace the queue now."""
+        self._merge(rows, MergeMode.REPLACE)
+
+    def _merge(self, rows: Sequence[ArrayLike] | np.ndarray, mode: MergeMode) -> None:
         table = np.array(rows, np.float32)
         source = make_source(capture_ns=self.now_ns)
-        self.queue.merge(source, table, table, MergeMode.APPEND, latency_steps=0, executed_before=0)
+        self.queue.merge(source, table, table, mode, latency_steps=0, executed_before=0)
 
     def tick(self) -> Tick:
         """Return what the present control tick commands; the time of the next one begins."""

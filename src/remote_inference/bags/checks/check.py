@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from enum import Enum
 from pathlib import Path
@@ -15,7 +15,7 @@ from remote_inference.bags.storage.mcap_records import Damage
 from remote_inference.bags.storage.mcap_scan import MetadataRecord, ScannedMessage
 
 
-class Level(Enum):
+class Level(str, Enum):
     """How much a finding matters."""
 
     PROBLEM = "problem"  # the bag is not what was recorded, or not whole
@@ -30,9 +30,6 @@ class Finding:
     level: Level
     check: str
     text: str
-
-    def to_json(self) -> dict[str, str]:
-        return {"level": self.level.value, "check": self.check, "text": self.text}
 
 
 @dataclass
@@ -77,7 +74,7 @@ class Verification:
             "end_ns": self.end_ns,
             "links": self.links,
             "digest": self.digest,
-            "findings": [finding.to_json() for finding in self.findings],
+            "findings": [asdict(finding) for finding in self.findings],
         }
 
 

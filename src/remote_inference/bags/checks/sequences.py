@@ -12,12 +12,12 @@ from typing import Any
 from remote_inference import __version__
 from remote_inference.bags.checks.check import Check, Verification, count, show_time
 from remote_inference.bags.storage import bag_records as records
-from remote_inference.bags.storage.bag import PACKAGE, TOPIC_TYPES
-from remote_inference.bags.storage.bag_records import BagError, count_missing, read_json
+from remote_inference.bags.storage.bag_records import TOPIC_TYPES, BagError, count_missing, read_json
 from remote_inference.bags.storage.mcap_records import Damage, ScannedChannel
 from remote_inference.bags.storage.mcap_scan import MetadataRecord, ScannedMessage
 from remote_inference.bags.storage.message_decoder import MessageDecoder
 from remote_inference.bags.timeline.messages import RequestKey, remember, request_key
+from remote_inference.base.paths import PACKAGE
 from remote_inference.robot.command import CommandSource
 
 

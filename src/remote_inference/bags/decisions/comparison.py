@@ -259,7 +259,7 @@ def request_of(item: Any) -> Request:
     prefixes = {space: getattr(item, space) for space in ("prefix_model", "prefix_robot")}
     for space, rows in prefixes.items():
         prefixes[space] = np.asarray(no_rows() if rows is None else rows, np.float32).reshape(-1)
-    return from_message(Request, item, capture_skew_s=0.0, **prefixes)
+    return from_message(Request, item, capture_skew_s=0.0, queue_s=0.0, **prefixes)
 
 
 def request_key(item: Any) -> tuple[int, int]:

@@ -28,7 +28,7 @@ from remote_inference.bags.provenance.motion import (
 )
 from remote_inference.bags.storage.bag import OnProgress, no_progress
 from remote_inference.bags.storage.bag_file import Window
-from remote_inference.bags.storage.bag_records import POLICY, BagError
+from remote_inference.bags.storage.bag_records import POLICY, SERVER_STATUS, BagError, policy_of
 from remote_inference.bags.timeline import messages
 from remote_inference.bags.timeline.messages import Newest, RecordedChunk, RequestKey
 from remote_inference.bags.timeline.robot_bag import RobotBag
@@ -116,7 +116,6 @@ TOPICS: Mapping[str, str] = {
     "state": "the node's state and its causes are not known",
     "decisions": "when each sensor's message had arrived is not known",
 }
-SERVER_STATUS = "remote_inference/msg/ServerStatus"
 WATCHDOG = "watchdog"  # a robot may have none
 
 Served = tuple[str, str]  # fingerprint of a policy, and its server
@@ -242,13 +241,7 @@ class RunReader:
         if not unknown or not topics:
             return
         for _, _, status in self._bag.messages(topics):
-            policy = Policy(
-                status.policy_fingerprint,
-                status.policy_name,
-                status.policy_revision,
-                status.server,
-                status.manifest_digest,
-            )
+            policy = Policy(**policy_of(status))
             if policy.fingerprint in wanted:
                 self.run.policies[policy.fingerprint, policy.server] = policy
                 unknown.discard((policy.fingerprint, policy.server))

@@ -18,8 +18,8 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from remote_inference.bags.report import style
-from remote_inference.bags.report.smoothness import columns_by_unit, find_smoothness
 from remote_inference.bags.report.style import Handle, Windows
+from remote_inference.bags.report.summary import columns_by_unit, find_smoothness
 from remote_inference.bags.timeline.robot_bag import FloatArray
 from remote_inference.bags.timeline.timeline import WITHOUT_ACTIONS, Timeline
 
@@ -212,13 +212,8 @@ def _draw_guard(axes: Axes, timeline: Timeline, window_s: tuple[float, float]) -
     if not events:
         style.say(axes, "none")
     for row, t_s in enumerate(events.values()):
-        look: dict[str, Any] = {
-            "color": style.VERMILLION,
-            "markersize": 9,
-            "markeredgewidth": 1.2,
-            "zorder": 3,
-        }
-        axes.plot(t_s, np.full(len(t_s), row), "|", **look)
+        look: dict[str, Any] = {"markersize": 9, "markeredgewidth": 1.2, "zorder": 3}
+        axes.plot(t_s, np.full(len(t_s), row), "|", color=style.VERMILLION, **look)
         axes.annotate(
             str(int(((t_s >= begin) & (t_s <= end)).sum())),
             (1.0, row),

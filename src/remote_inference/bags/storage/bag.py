@@ -35,23 +35,14 @@ from remote_inference.bags.storage.bag_records import (
     CONTRACT_KEY,
     QUOTED_CONTRACT_KEY,
     RUN,
+    TOPIC_TYPES,
     ZSTD_MAGIC,
     BagError,
     BagTopic,
     advise_repair,
 )
 from remote_inference.bags.storage.message_decoder import MessageDecoder
-
-PACKAGE = "remote_inference"
-# Topics of a robot of this package, below its namespace and PACKAGE.
-TOPIC_TYPES: Mapping[str, str] = {
-    "executed": f"{PACKAGE}/msg/ExecutedAction",
-    "state": f"{PACKAGE}/msg/ClientState",
-    "observation": f"{PACKAGE}/msg/Observation",
-    "chunk": f"{PACKAGE}/msg/ActionChunk",
-    "decisions": f"{PACKAGE}/msg/Decisions",
-    "watchdog": f"{PACKAGE}/msg/WatchdogState",
-}
+from remote_inference.base.paths import PACKAGE
 
 # Files of one recording follow one another. Writers of several threads mix their ends a little.
 MAX_OVERLAP_S = 1.0

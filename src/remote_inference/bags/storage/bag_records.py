@@ -21,7 +21,19 @@ import yaml
 from rosbags.interfaces import Qos, QosTime
 
 from remote_inference.base.errors import UserError
+from remote_inference.base.paths import PACKAGE
 from remote_inference.base.repeats import Repeats
+
+# Topics of a robot of this package, below its namespace and PACKAGE.
+TOPIC_TYPES: Mapping[str, str] = {
+    "executed": f"{PACKAGE}/msg/ExecutedAction",
+    "state": f"{PACKAGE}/msg/ClientState",
+    "observation": f"{PACKAGE}/msg/Observation",
+    "chunk": f"{PACKAGE}/msg/ActionChunk",
+    "decisions": f"{PACKAGE}/msg/Decisions",
+    "watchdog": f"{PACKAGE}/msg/WatchdogState",
+}
+SERVER_STATUS = f"{PACKAGE}/msg/ServerStatus"
 
 
 class BagError(UserError):
@@ -218,6 +230,12 @@ class Link:
         if len(link.digest) != 32:
             raise BagError(f"record {LINK}: found a digest of {len(link.digest)} bytes, expected 32")
         return link
+
+
+def policy_of(status: Any) -> dict[str, str]:
+    """Return the values of the record POLICY that a ServerStatus says."""
+    policy = {name: getattr(status, f"policy_{name}") for name in ("name", "revision", "fingerprint")}
+    return {"server": status.server, **policy, "manifest_digest": status.manifest_digest}
 
 
 def read_json(name: str, values: Mapping[str, str], key: str) -> Any:

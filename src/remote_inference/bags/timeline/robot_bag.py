@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from remote_inference.bags.storage.bag import PACKAGE, BagReader
+from remote_inference.bags.storage.bag import BagReader
 from remote_inference.bags.storage.bag_records import BagError
 from remote_inference.base.contract.action_bounds import JointLimit
 from remote_inference.base.contract.action_kinds import ACTION_KINDS
@@ -24,12 +24,13 @@ from remote_inference.base.contract.contract import Contract, parse_contract
 from remote_inference.base.contract.image_source import ImageSource
 from remote_inference.base.contract.state_source import JOINT_STATE, StateSource
 from remote_inference.base.exchange import in_namespace
+from remote_inference.base.paths import PACKAGE
 from remote_inference.base.wire.arrays import SensorError, WireError
 from remote_inference.base.wire.sensors.state_readers import StateReader, make_state_reader
 
 FloatArray = NDArray[np.float64]
 
-EXECUTED_SUFFIX = "/remote_inference/executed"
+EXECUTED_SUFFIX = f"/{PACKAGE}/executed"
 
 
 def require_contract(bag: BagReader, contract: Contract | None = None) -> Contract:

@@ -123,17 +123,6 @@ class Clamp:
 
 
 @dataclass(frozen=True)
-class Frame:
-    """One JPEG image of a recorded camera topic or of an observation; depth and raw images are not kept."""
-
-    t_s: float
-    name: str  # frame_id of the image, may be empty
-    jpeg: bytes
-    camera: int = -1  # position among the observation's images; -1: of a camera topic ...
-    episode_id: int = -1  # ... which says of no episode
-
-
-@dataclass(frozen=True)
 class Timeline:
     """One robot's share of a bag."""
 
@@ -143,7 +132,6 @@ class Timeline:
     joints: tuple[Joint, ...]  # [action_dim]
     states: States
     requests: Requests
-    frames: tuple[Frame, ...]
     clock_jumps: tuple[ClockJump, ...] = ()
     watchdog_stops: tuple[WatchdogStop, ...] = ()
     clamps: tuple[Clamp, ...] = ()

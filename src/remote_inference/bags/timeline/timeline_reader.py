@@ -4,17 +4,14 @@
 
 from __future__ import annotations
 
-import io
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
 
 from remote_inference.bags.storage.bag import BagReader, OnProgress, no_progress
 from remote_inference.bags.storage.bag_records import CLOCK, BagError
@@ -30,18 +27,13 @@ from remote_inference.bags.timeline.timeline import (
     ClampColumns,
     ClockJump,
     ExecutedColumns,
-    Frame,
     RequestColumns,
     StateColumns,
     Timeline,
     WatchdogStops,
 )
 from remote_inference.base.contract.contract import Contract
-from remote_inference.base.contract.image_source import COMPRESSED_IMAGE, find_encoding
 from remote_inference.base.policy import Float32Array
-from remote_inference.base.wire.images.encodings import IMAGE_ENCODINGS
-from remote_inference.base.wire.images.encodings.jpeg import encode_jpeg
-from remote_inference.base.wire.images.images import ImageError
 
 LONGEST_WAIT_S = 1.0  # that is kept of a time without commands
 
@@ -90,112 +82,51 @@ def _read_action(message: Any, expected: tuple[str, ...], path: Path) -> Float32
     return action
 
 
-_QUALITY = 90  # of a picture that came in another encoding
-
-
-def recorded_images(t_s: float, image: Any, camera: int = -1, episode_id: int = -1) -> Iterator[Frame]:
-    """Yield a CompressedImage if it is colour, as JPEG. camera, episode_id: of an observation's."""
-    jpeg = image.data.tobytes()
-    encoding = find_encoding(image.format)
-    if encoding is not None and encoding != "jpeg" and "rgb" in IMAGE_ENCODINGS.get(encoding).colours:
-        try:
-            jpeg = encode_jpeg(IMAGE_ENCODINGS.get(encoding).decode(image.data), _QUALITY)
-        except ImageError:
-            return
-    try:
-        with Image.open(io.BytesIO(jpeg), formats=["JPEG"]):
-            yield Frame(t_s, image.header.frame_id, jpeg, camera, episode_id)
-    except (UnidentifiedImageError, OSError, Image.DecompressionBombError):
-        return
-
-
-def make_frames(
-    images: Sequence[Frame], tick_t_s: NDArray[np.float64], episode_id: NDArray[np.int64]
-) -> tuple[Frame, ...]:
-    """Return the images in order of time.
-
-    The images of a camera topic, which is denser, join those of the observations' camera with the same
-    frame_id. Their episode is that of the last tick.
-    """
-    cameras = {image.name: image.camera for image in images if image.camera >= 0 and image.name}
-    frames: list[Frame] = []
-    for image in images:
-        if image.camera >= 0:
-            frames.append(image)
-            continue
-        tick = int(np.searchsorted(tick_t_s, image.t_s, side="right")) - 1
-        if image.name in cameras and tick >= 0:
-            frames.append(replace(image, camera=cameras[image.name], episode_id=int(episode_id[tick])))
-    return tuple(sorted(frames, key=lambda frame: frame.t_s))
-
-
 def load_timeline(
     bag_path: Path,
     robot_namespace: str | None = None,
     contract: Contract | None = None,
     *,
-    with_frames: bool = True,
     on_progress: OnProgress = no_progress,
 ) -> Timeline:
-    """Read the topics of one robot from a bag.
-
-    robot_namespace, contract: as of RobotBag. with_frames: False leaves the images out, which take most
-    memory.
+    """Read the topics of one robot from a bag. robot_namespace, contract: as of RobotBag.
 
     Raises BagError when the bag cannot be read, one of the package's topics is not in it, or the contract is
     for other actions; DocumentError when the recorded contract is damaged.
     """
     with open_robot(bag_path, robot_namespace, contract) as robot:
-        return _read_timeline(robot, with_frames=with_frames, on_progress=on_progress)
-
-
-def _read_timeline(robot: RobotBag, *, with_frames: bool, on_progress: OnProgress) -> Timeline:
-    bag, contract = robot.bag, robot.contract
-    executed = ExecutedColumns(bag.path, contract.actions.names if contract else ())
-    states, requests = StateColumns(), RequestColumns()
-    watchdog, clamps = WatchdogStops(), ClampColumns(contract)
-    joints = {topic: JointColumns() for topic in robot.joint_topics()}
-    records = RecordReader(robot)
-    images: list[Frame] = []
-
-    def append_images(t_s: float, message: Any) -> None:
-        for camera, image in enumerate(message.images if with_frames else ()):
-            images.extend(recorded_images(t_s, image, camera, int(message.episode_id)))
-
-    columns: dict[str, tuple[Callable[[float, Any], None], ...]] = {
-        robot.topic("executed"): (executed.append, clamps.append_executed),
-        robot.topic("state"): (states.append,),
-        robot.topic("observation"): (append_images, requests.append_request),
-        robot.topic("chunk"): (requests.append_chunk, clamps.append_chunk),
-        **dict.fromkeys(robot.topics("watchdog"), (watchdog.append,)),  # a robot may have none
-    }
-    videos = [
-        topic.name
-        for topic in bag.topics.values()
-        if with_frames and topic.msgtype == COMPRESSED_IMAGE and topic.name.startswith(f"{robot.namespace}/")
-    ]
-    for topic, stamp_ns, message in bag.messages([*columns, *joints, *videos], on_progress=on_progress):
-        t_s = bag.seconds(stamp_ns)
-        if topic in columns:
-            for append in columns[topic]:
-                append(t_s, message)
-        elif topic in joints:
-            joints[topic].add(records.read(topic, t_s, message))
-        else:
-            images += recorded_images(t_s, message)
-    ticks = executed.finish()
-    return Timeline(
-        namespace=robot.namespace or "/",
-        duration_s=bag.seconds(bag.end_ns),
-        executed=ticks,
-        joints=find_joints(executed.names, joints, (ticks.t_s, ticks.action), robot),
-        states=states.finish(),
-        requests=requests.finish(),
-        frames=make_frames(images, ticks.t_s, ticks.episode_id),
-        clock_jumps=_find_clock_jumps(bag),
-        watchdog_stops=watchdog.finish(),
-        clamps=clamps.finish(),
-    )
+        bag, contract = robot.bag, robot.contract
+        executed = ExecutedColumns(bag.path, contract.actions.names if contract else ())
+        states, requests = StateColumns(), RequestColumns()
+        watchdog, clamps = WatchdogStops(), ClampColumns(contract)
+        joints = {topic: JointColumns() for topic in robot.joint_topics()}
+        records = RecordReader(robot)
+        columns: dict[str, tuple[Callable[[float, Any], None], ...]] = {
+            robot.topic("executed"): (executed.append, clamps.append_executed),
+            robot.topic("state"): (states.append,),
+            robot.topic("observation"): (requests.append_request,),
+            robot.topic("chunk"): (requests.append_chunk, clamps.append_chunk),
+            **dict.fromkeys(robot.topics("watchdog"), (watchdog.append,)),  # a robot may have none
+        }
+        for topic, stamp_ns, message in bag.messages([*columns, *joints], on_progress=on_progress):
+            t_s = bag.seconds(stamp_ns)
+            if topic in columns:
+                for append in columns[topic]:
+                    append(t_s, message)
+            else:
+                joints[topic].add(records.read(topic, t_s, message))
+        ticks = executed.finish()
+        return Timeline(
+            namespace=robot.namespace or "/",
+            duration_s=bag.seconds(bag.end_ns),
+            executed=ticks,
+            joints=find_joints(executed.names, joints, (ticks.t_s, ticks.action), robot),
+            states=states.finish(),
+            requests=requests.finish(),
+            clock_jumps=_find_clock_jumps(bag),
+            watchdog_stops=watchdog.finish(),
+            clamps=clamps.finish(),
+        )
 
 
 def _find_clock_jumps(bag: BagReader) -> tuple[ClockJump, ...]:
