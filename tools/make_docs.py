@@ -32,7 +32,7 @@ from remote_inference.learn.leases import (
     TRANSITIONS as SLOT_TRANSITIONS,
     SlotState,
 )
-from remote_inference.learn.weights.reasons import DESCRIPTIONS as WEIGHT_REFUSALS
+from remote_inference.learn.weights.reasons import Reason
 from remote_inference.robot.safety.state_machine import DESCRIPTIONS, TRANSITIONS, Event, State
 from remote_inference.robot.watchdog import (
     DESCRIPTIONS as WATCHDOG_DESCRIPTIONS,
@@ -163,9 +163,7 @@ def _json_type(annotation: Any) -> str:
 
 def weight_refusals_table() -> str:
     """Return why updates of weights are refused."""
-    return make_table(
-        ("reason", "means"), ((f"`{reason.value}`", text) for reason, text in WEIGHT_REFUSALS.items())
-    )
+    return make_table(("reason", "means"), ((f"`{reason.value}`", reason.meaning) for reason in Reason))
 
 
 def face_table() -> str:

@@ -42,22 +42,22 @@ UNIT = re.compile(r" \[([^\]]+)\]")
 
 def parameters_table() -> str:
     """Return every parameter of the robot node."""
-    return _settings_table(RobotConfig.model_fields.items(), ROS_TYPES)
+    return _settings_table(RobotConfig.every_key().items(), ROS_TYPES)
 
 
 def recorder_table() -> str:
     """Return every parameter of the recorder's node."""
-    return _settings_table(RecorderConfig.model_fields.items(), ROS_TYPES)
+    return _settings_table(RecorderConfig.every_key().items(), ROS_TYPES)
 
 
 def environment_node_table() -> str:
     """Return every parameter of the node `environment`."""
-    return _settings_table(EnvironmentParameters.model_fields.items(), ROS_TYPES)
+    return _settings_table(EnvironmentParameters.every_key().items(), ROS_TYPES)
 
 
 def pool_table() -> str:
     """Return every parameter of the pool's node."""
-    return _settings_table(PoolConfig.model_fields.items(), ROS_TYPES)
+    return _settings_table(PoolConfig.every_key().items(), ROS_TYPES)
 
 
 def manifest_table() -> str:
@@ -119,7 +119,7 @@ def flow_policy_table() -> str:
 
 def prefix_policy_table() -> str:
     """Return the keys of a prefix policy's `policy.json` that the others lack."""
-    own = {**PrefixConfig.model_fields, **PrefixFlowConfig.model_fields}
+    own = {**PrefixConfig.every_key(), **PrefixFlowConfig.every_key()}
     keys = (item for item in own.items() if item[0] not in ChunkPolicyConfig.model_fields)
     return _settings_table(keys, YAML_TYPES)
 

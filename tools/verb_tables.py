@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from markdown_table import make_table
 
-from remote_inference.tools.cli.exit_codes import MEANINGS, OF_VERB
+from remote_inference.tools.cli.common import MEANINGS, OF_VERB
 from remote_inference.tools.cli.parser import EXAMPLES, PROGRAM, make_parser
 
 

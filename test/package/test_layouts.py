@@ -23,7 +23,7 @@ from remote_inference.base.contract.contract import load_contract
 from remote_inference.base.paths import share_path
 from remote_inference.base.wire.message_types import message_class
 from remote_inference.base.wire.qos import PREVIEW_TOPIC
-from remote_inference.tools.deployment.recording import recorded_topics
+from remote_inference.tools.deployment.bringup import recorded_topics
 
 CONFIG = share_path("config")
 NAMESPACE = "/belt_arm_1"

@@ -74,14 +74,21 @@ def describe_robot(namespace: str, state: Any) -> Table:
         "gone": ", ".join(state.lost_publishers),
         "guard": ", ".join(guard) or "no intervention",
         "control": f"{state.control_ticks} ticks, {state.late_ticks} late",
+        **troubles_of(state),
+        "shadow": distances if state.shadow else "",
+    }
+    return Table("", ("", " "), [row for row in rows.items() if row[1]])
+
+
+def troubles_of(state: Any) -> dict[str, str]:
+    """Return what keeps a robot from its work, by a label; empty: nothing of the kind does."""
+    return {
         "no set fits": state.apart,
         "not believed": state.implausible,
         "stopped by": state.stop,
         "paused": "" if state.stop or not state.paused else state.pause_cause or "yes",
         "fault injected": state.injected_fault,
-        "shadow": distances if state.shadow else "",
     }
-    return Table("", ("", " "), [row for row in rows.items() if row[1]])
 
 
 def state_of(state: Any) -> str:

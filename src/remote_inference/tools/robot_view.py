@@ -15,7 +15,7 @@ from remote_inference.base.limits import shorten
 from remote_inference.base.wire.qos import EXECUTED_QOS, EXECUTED_TOPIC, LATCHED_QOS, STATE_TOPIC
 from remote_inference.msg import ClientState, ExecutedAction
 from remote_inference.robot.command import CommandSource
-from remote_inference.tools.fleet_view import robot_as_json, show_number, state_of
+from remote_inference.tools.fleet_view import robot_as_json, show_number, state_of, troubles_of
 
 WIDTH = 80  # of a terminal [characters]
 CELLS, CELL_S = 50, 0.1
@@ -145,12 +145,8 @@ class RobotTraces:
         notes = {
             "last change": f"{state.state_name}: {state.cause}" if state.cause else "",
             "not heard for": f"{now_s - self._heard_s:.0f} s" if now_s - self._heard_s > SILENT_S else "",
-            "stopped by": state.stop,
-            "paused": "" if state.stop or not state.paused else state.pause_cause or "yes",
             "waiting for": ", ".join(state.stale_sources),
-            "no set fits": state.apart,
-            "not believed": state.implausible,
-            "fault injected": state.injected_fault,
+            **troubles_of(state),
         }
         head = [
             f"{self.robot}: {state_of(state)}",

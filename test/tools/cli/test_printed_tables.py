@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from remote_inference.learn.environments.belt_arm.strategies import STRATEGIES
-from remote_inference.tools.demo.console import Display, live_progress, summary_table, sweep_table
+from remote_inference.tools.demo.command import Display, live_progress, summary_table, sweep_table
 from remote_inference.tools.demo.results import Cell
 from remote_inference.tools.demo.run import DemoOptions, Episode
 from remote_inference.tools.tables import Table

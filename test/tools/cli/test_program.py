@@ -17,7 +17,7 @@ import pytest
 
 from remote_inference.base.errors import UserError
 from remote_inference.tools import cli
-from remote_inference.tools.cli import exit_codes, parser
+from remote_inference.tools.cli import common, parser
 
 # Each of these takes longer to import than help may take to appear.
 SLOW_IMPORTS = ("rclpy", "torch", "pydantic", "rich", "numpy", "matplotlib", "cryptography")
@@ -96,11 +96,11 @@ def test_help_says_what_each_exit_code_means_in_80_columns(name: str) -> None:
     lines = said.partition("\n\n")[0].splitlines()
     assert max(map(len, lines)) <= 80
     codes = {int(line.split()[0]) for line in lines if line[2] != " "}
-    assert codes == set(exit_codes.meanings(name)) >= {0, 2, 130, 141}
+    assert codes == set(common.meanings(name)) >= {0, 2, 130, 141}
 
 
 def test_exit_codes_are_those_of_verbs_that_exist() -> None:
-    assert set(exit_codes.OF_VERB) <= set(NAMES)
+    assert set(common.OF_VERB) <= set(NAMES)
 
 
 def end_of_verb(monkeypatch: pytest.MonkeyPatch, run: Callable[[], int]) -> int:
@@ -136,7 +136,7 @@ def raiser(error: BaseException) -> Callable[[], int]:
 def test_what_the_user_can_mend_is_one_line_and_exit_code_2(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, line: str
 ) -> None:
-    assert end_of_verb(monkeypatch, raiser(error)) == exit_codes.EXIT_USAGE
+    assert end_of_verb(monkeypatch, raiser(error)) == common.EXIT_USAGE
     assert capsys.readouterr() == ("", f"remote-inference dummy: {line}\n")
 
 
@@ -172,11 +172,11 @@ def test_a_reader_that_is_gone_ends_a_verb_quietly(arguments: list[str]) -> None
             text=True,
             timeout=60.0,
         )
-    assert (ended.returncode, ended.stderr) == (exit_codes.EXIT_BROKEN_PIPE, "")
+    assert (ended.returncode, ended.stderr) == (common.EXIT_BROKEN_PIPE, "")
 
 
 def test_a_file_that_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["check", str(tmp_path / "none.yaml")]) == exit_codes.EXIT_USAGE
+    assert cli.main(["check", str(tmp_path / "none.yaml")]) == common.EXIT_USAGE
     assert capsys.readouterr().err == (
         f"remote-inference check: {tmp_path}/none.yaml: cannot be read: No such file or directory\n"
     )
@@ -204,7 +204,7 @@ def test_a_middleware_that_is_not_installed_is_exit_code_2_in_the_doctors_words(
         text=True,
         timeout=60.0,
     )
-    assert (ended.returncode, ended.stdout) == (exit_codes.EXIT_USAGE, "")
+    assert (ended.returncode, ended.stdout) == (common.EXIT_USAGE, "")
     (line,) = ended.stderr.splitlines()
     assert line.startswith(f"remote-inference {name}: middleware: rmw_nope_cpp is not installed, found ")
 
@@ -228,7 +228,7 @@ def test_what_changes_a_robot_wants_its_name(
     """Where discovery takes its time, the only robot that is known may be one of two."""
     with pytest.raises(SystemExit) as ended:
         cli.main(arguments)
-    assert ended.value.code == exit_codes.EXIT_USAGE
+    assert ended.value.code == common.EXIT_USAGE
     missing = "SERVER" if "rollback" in arguments else "ROBOT"
     assert f"the following arguments are required: {missing}" in capsys.readouterr().err
 

@@ -16,7 +16,7 @@ from remote_inference.bags.storage.bag import BagReader
 from remote_inference.base import fast_dds
 from remote_inference.base.documents.document import DocumentError
 from remote_inference.base.paths import share_path
-from remote_inference.tools.deployment import bringup, recording
+from remote_inference.tools.deployment import bringup
 
 CONTRACT = share_path("config", "belt_arm.contract.yaml")
 
@@ -138,7 +138,7 @@ def recorded_names(process: bringup.Process) -> list[str]:
 def test_ros2_bag_and_bag_recorder_are_told_the_same_topics(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recording, "has_ros2_bag", lambda: True)
+    monkeypatch.setattr(bringup, "has_ros2_bag", lambda: True)
     both = [
         bringup.recorder(
             tmp_path / "bag", CONTRACT, namespace="/robot_1", servers=["/gpu"], recorded_by=program
@@ -156,7 +156,7 @@ def test_the_contract_that_ros2_bag_keeps_is_the_one_that_a_bag_is_read_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ROS 2 Jazzy cuts a value of --custom-data at its first '='."""
-    monkeypatch.setattr(recording, "has_ros2_bag", lambda: True)
+    monkeypatch.setattr(bringup, "has_ros2_bag", lambda: True)
     contract = tmp_path / "arm.contract.yaml"
     contract.write_text(f"# a = b\n{CONTRACT.read_text()}")
     words = bringup.recorder(tmp_path / "bag", contract, namespace="/r", recorded_by="ros2_bag").words
@@ -175,18 +175,18 @@ def test_ros2_bag_records_where_it_is_unless_a_file_asks_for_what_it_lacks(
     file = tmp_path / "robot.params.yaml"
     file.write_text("bag_recorder: {ros__parameters: {max_bytes: 1000000000}}")
     for installed, chosen in ((True, "ros2_bag"), (False, "bag_recorder")):
-        monkeypatch.setattr(recording, "has_ros2_bag", lambda installed=installed: installed)
-        assert recording.choose_recorder("auto", []) == chosen
-        assert recording.choose_recorder("auto", [file]) == "bag_recorder"
-        assert recording.choose_recorder("bag_recorder", []) == "bag_recorder"
+        monkeypatch.setattr(bringup, "has_ros2_bag", lambda installed=installed: installed)
+        assert bringup.choose_recorder("auto", []) == chosen
+        assert bringup.choose_recorder("auto", [file]) == "bag_recorder"
+        assert bringup.choose_recorder("bag_recorder", []) == "bag_recorder"
     with pytest.raises(
-        recording.RecordingError, match="expected the packages ros2bag and rosbag2_storage_mcap"
+        bringup.RecordingError, match="expected the packages ros2bag and rosbag2_storage_mcap"
     ):
-        recording.choose_recorder("ros2_bag", [])
-    with pytest.raises(recording.RecordingError, match="found ros2_bag, and max_bytes of bag_recorder"):
-        recording.choose_recorder("ros2_bag", [file])
-    with pytest.raises(recording.RecordingError, match="found 'rosbag', expected one of auto"):
-        recording.choose_recorder("rosbag", [])
+        bringup.choose_recorder("ros2_bag", [])
+    with pytest.raises(bringup.RecordingError, match="found ros2_bag, and max_bytes of bag_recorder"):
+        bringup.choose_recorder("ros2_bag", [file])
+    with pytest.raises(bringup.RecordingError, match="found 'rosbag', expected one of auto"):
+        bringup.choose_recorder("rosbag", [])
 
 
 def test_the_recorder_takes_what_people_told_the_robot(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from remote_inference.tools.deployment import bringup, middleware, recording, zenoh_config
+from remote_inference.tools.deployment import bringup, middleware, zenoh_config
 
 LAUNCH = Path(__file__).parents[3] / "launch"
 ROUTED = ("robot", "server", "pool")
@@ -233,7 +233,7 @@ def test_a_recorder_that_ends_is_said_and_the_robot_runs_on(
 def test_ros2_bag_is_started_where_it_is_and_its_end_ends_nothing(
     log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recording, "has_ros2_bag", lambda: True)
+    monkeypatch.setattr(bringup, "has_ros2_bag", lambda: True)
     bag = str(tmp_path / "bag")
     recorder, *others = start("robot", namespace="robot_1", record=bag)
     assert isinstance(recorder, ExecuteProcess)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import shutil
 import stat
 import sys
 from pathlib import Path
@@ -193,21 +192,6 @@ def test_renewing_exchanges_key_and_certificate_and_nothing_else(folder: Path):
     assert after.keys() == before.keys()
     changed = {path for path in after if after[path] != before[path]}
     assert changed == {f"members/robot_1/{name}" for name in (verbs.KEY_FILE, verbs.CERTIFICATE_FILE)}
-
-
-@pytest.mark.parametrize("killed_after", ["the copy", "the first move", "the second move"])
-@pytest.mark.parametrize("words", ["renew robot_1", "render", "revoke robot_1"])
-def test_a_renewal_that_was_killed_is_undone_by_the_next_command(folder: Path, words: str, killed_after: str):
-    assert fleet(folder, "render") == 0
-    member = folder / "members" / "robot_1"
-    new, old = member.with_name(".robot_1.new"), member.with_name(".robot_1.old")
-    shutil.copytree(member, old if killed_after == "the second move" else new)
-    if killed_after == "the first move":
-        member.rename(old)
-    assert fleet(folder, words) == 0
-    assert member.exists() == (words != "revoke robot_1")
-    assert not new.exists()
-    assert not old.exists()
 
 
 def test_revoking_takes_rights_and_key_away(folder: Path, capsys: pytest.CaptureFixture[str]):

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import signal
 
-from remote_inference.tools.cli.exit_codes import EXIT_INTERRUPTED
-
-TYPE_CHECKING = False  # as typing's, which takes time
+# As those of `common` and of typing, which take time.
+EXIT_INTERRUPTED = 130
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import FrameType

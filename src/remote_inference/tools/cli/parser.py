@@ -20,8 +20,15 @@ from typing import Any
 
 from remote_inference import __version__
 from remote_inference.base.errors import UserError
-from remote_inference.tools.cli.common import VerbParser, print_error, results_apart
-from remote_inference.tools.cli.exit_codes import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_USAGE, meanings
+from remote_inference.tools.cli.common import (
+    EXIT_BROKEN_PIPE,
+    EXIT_INTERRUPTED,
+    EXIT_USAGE,
+    VerbParser,
+    meanings,
+    print_error,
+    results_apart,
+)
 
 PROGRAM = "remote-inference"
 MIDDLEWARE = "on the middleware that RMW_IMPLEMENTATION names"

@@ -1,112 +1,192 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The demo: one run or a sweep, and where the results go."""
+"""The demo as a verb: one run, a sweep or a run that learns, and what it shows.
+
+On a terminal that is a live line while it runs and a table at the end; in a pipe a line for each run.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from importlib.metadata import version
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from rclpy.utilities import get_rmw_implementation_identifier
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TimeElapsedColumn
 
-import remote_inference
-from remote_inference.bags.report.report import draw_report
-from remote_inference.bags.report.summary import summarise
-from remote_inference.bags.timeline.frames import draw_film_strip
-from remote_inference.bags.timeline.timeline import Timeline
 from remote_inference.bags.timeline.timeline_reader import load_timeline
 from remote_inference.base.clients.operator_client import OperatorError
 from remote_inference.base.errors import UserError
-from remote_inference.base.paths import distribution_of_wheels
 from remote_inference.learn.environments.belt_arm import EPISODE_LIMIT_S
 from remote_inference.learn.environments.belt_arm.strategies import STRATEGIES, TRAINED
 from remote_inference.tools.demo import run
-from remote_inference.tools.demo.console import Display, live_learning, live_progress
-from remote_inference.tools.demo.results import LATENCIES_MS, Cell, write_learning, write_sweep
-from remote_inference.tools.demo.run import Attempt, DemoOptions, Episode
+from remote_inference.tools.demo.results import (
+    LATENCIES_MS,
+    WINDOW,
+    Cell,
+    Sweep,
+    as_lines,
+    as_rows,
+    draw_learning,
+    link_latest,
+    write_learning,
+    write_results,
+    write_summary,
+    write_sweep,
+)
+from remote_inference.tools.demo.run import Attempt, DemoOptions, Episode, LearningReport, Report
 from remote_inference.tools.deployment.process_group import ProcessError
+from remote_inference.tools.tables import Table, print_table
 
-LIBRARIES = ("mujoco", "numpy", "rosbags", "torch")
 STARTS = "starting a policy server, the simulated arm and its robot's node"
-
-# -- The results of a run of the demo: summary.json, report.png and frames.png, drawn from its bag -------
-
-
-def write_results(options: DemoOptions, episodes: Sequence[Episode], folder: Path) -> dict[str, Any]:
-    """Read the run's bag, write summary and pictures next to it; return the summary."""
-    timeline = load_timeline(folder / "bag", run.NAMESPACE)
-    summary = write_summary(options, episodes, folder, timeline)
-    picked = f"{summary['successes']} of {len(episodes)} cubes"
-    title = f"{options.policy}: {picked}, strategy {options.strategy}, {options.path_text} injected"
-    outcomes = {episode.episode_id: episode.success for episode in episodes}
-    draw_report(timeline, folder / "report.png", title, outcomes=outcomes)
-    draw_film_strip(timeline, folder / "frames.png", window_s=_first_success(timeline, episodes))
-    return summary
+STATE_STYLES = {
+    "CONNECTING": "cyan",
+    "STREAMING": "green",
+    "DEGRADED": "yellow",
+    "STALLED": "dark_orange",
+    "RECONNECTING": "magenta",
+    "DEAD": "bold red",
+}
 
 
-def write_summary(
-    options: DemoOptions, episodes: Sequence[Episode], folder: Path, timeline: Timeline
-) -> dict[str, Any]:
-    """Write and return only the summary: the pictures take a while. There must be an episode."""
-    numbers = summarise(timeline)
+@dataclass(frozen=True)
+class Display:
+    """What the demo shows, and where: with `give_json`, which takes the result, the console is stderr."""
+
+    console: Console
+    quiet: bool  # no progress
+    give_json: Callable[[Any], None] | None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether progress is drawn: lines that change need a terminal."""
+        return self.console.is_terminal and not self.quiet
+
+    def say(self, text: str) -> None:
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def announce(self, text: str) -> None:
+        """Say what begins now and may take a while."""
+        if not self.quiet:
+            self.say(text)
+
+    def show_summary(self, summary: Mapping[str, Any], folder: Path) -> None:
+        self._show(summary, summary_table(summary), folder, "summary.json", "report.png", "frames.png", "bag")
+
+    def show_learning(self, summary: Mapping[str, Any], folder: Path) -> None:
+        table = Table("Belt arm demo, learning", ("", " "), as_lines(summary))
+        self._show(summary, table, folder, "learning.json", "learning.png", "bag", "policy")
+
+    def show_sweep(self, cells: Sweep, folder: Path) -> None:
+        self._show(as_rows(cells), sweep_table(cells), folder, "sweep.json", "sweep.png")
+
+    def _show(self, result: Any, table: Table, folder: Path, *names: str) -> None:
+        if self.give_json:
+            self.give_json(result)
+            return
+        print_table(table)
+        for path in (folder / name for name in names):
+            if path.exists():
+                self.say(f"  {path}")
+
+
+def _live_line(display: Display, *columns: str | ProgressColumn) -> Progress:
+    """Return a line with some columns, the cubes picked, the robot's state and the time."""
+    shown: list[str | ProgressColumn] = ["{task.description}", *columns]
+    shown += ["{task.fields[picked]}", "{task.fields[state]}", TimeElapsedColumn()]
+    return Progress(*shown, console=display.console, disable=not display.is_live)
+
+
+@contextmanager
+def live_progress(display: Display, options: DemoOptions) -> Iterator[Report]:
+    """Show a run; yield a function that takes its progress."""
+    done = ""
+    with _live_line(display, BarColumn(), MofNCompleteColumn()) as line:
+        description = f"{options.strategy}, {options.path_text}"
+        task = line.add_task(description, total=options.episodes, picked="", state="")
+
+        def report(episodes: Sequence[Episode], state: str) -> None:
+            nonlocal done
+            done = _picked(episodes)
+            line.update(task, completed=len(episodes), picked=done, state=_state_text(state))
+
+        yield report
+    if not (display.is_live or display.quiet):
+        display.say(f"{description}: {done}")
+
+
+def _state_text(state: str) -> str:
+    """Return a state's name as rich draws it, as wide as the longest."""
+    return f"[{STATE_STYLES.get(state, 'white')}]{state:<12}[/]"
+
+
+def summary_table(summary: Mapping[str, Any]) -> Table:
+    latency, cycle = summary["latency_ms"], "no request was answered"
+    if latency["n"]:
+        cycle = "p50 {p50:.1f}, p95 {p95:.1f}, p99 {p99:.1f} ms ({n} requests)".format_map(latency)
+    actions = {name: count for name, count in summary["actions_by_source"].items() if count}
+    states = ", ".join(f"{entry['state']} {entry['seconds']:.1f} s" for entry in summary["states_visited"])
+    rows = [
+        ("cubes picked", f"{summary['successes']} of {summary['episodes']} ({summary['success_rate']:.0%})"),
+        ("policy", summary["policy"]),
+        ("strategy", f"{summary['strategy']} ({STRATEGIES[summary['strategy']].label})"),
+        ("injected latency", summary["injected"]),
+        ("request cycle", cycle),
+        ("control ticks by source", ", ".join(f"{name} {count}" for name, count in actions.items())),
+        ("states", states),
+    ]
+    return Table("Belt arm demo", ("", " "), rows)
+
+
+def sweep_table(cells: Sweep) -> Table:
+    strategies = [name for name in STRATEGIES if any(key[0] == name for key in cells)]
+    labels = tuple(STRATEGIES[strategy].label for strategy in strategies)
+    rows = []
+    for latency_ms in sorted({key[1] for key in cells}):
+        row = (cells.get((strategy, latency_ms)) for strategy in strategies)
+        shares = (f"{one.success_rate:.0%} ({one.successes}/{one.episodes})" if one else "" for one in row)
+        rows.append((f"{latency_ms:g} ms", *shares))
+    return Table("Cubes picked by injected latency", ("latency", *labels), rows, labels)
+
+
+def _picked(episodes: Sequence[Episode]) -> str:
     successes = sum(episode.success for episode in episodes)
-    summary = {
-        "success_rate": successes / len(episodes),
-        "successes": successes,
-        "episodes": len(episodes),
-        "episodes_asked_for": options.episodes,
-        "policy": options.policy,
-        "strategy": options.strategy,
-        "injected_latency_ms": options.latency_ms,
-        "injected_jitter_ms": options.jitter_ms,
-        "injected_loss": options.loss,
-        "injected": options.path_text,
-        "seed": options.seed,
-        "latency_ms": numbers.pop("latency_ms"),
-        "actions_by_source": numbers.pop("actions"),
-        "states_visited": numbers.pop("states"),
-        "episode_results": [asdict(episode) for episode in episodes],
-        "run": numbers,
-        "versions": {
-            "remote_inference": remote_inference.__version__,
-            "python": platform.python_version(),
-            "ros_distro": os.environ.get("ROS_DISTRO", "") or distribution_of_wheels() or "unknown",
-            "rmw": get_rmw_implementation_identifier(),
-            **{library: version(library) for library in LIBRARIES},
-        },
-    }
-    (folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
-    return summary
+    return f"picked {successes} of {len(episodes)}" if episodes else ""
 
 
-def link_latest(folder: Path) -> None:
-    """Let `latest` beside the run's folder point to it."""
-    link = folder.parent / "latest"
-    temporary = folder.parent / f".latest.{os.getpid()}"
-    temporary.unlink(missing_ok=True)
-    temporary.symlink_to(folder.name, target_is_directory=True)
-    temporary.replace(link)
+# -- A run that learns, while it goes on: a live line on the terminal, and a picture that is drawn anew --
 
 
-def _first_success(timeline: Timeline, episodes: Sequence[Episode]) -> tuple[float, float] | None:
-    """Return the part of the bag [s] with the first successful episode, None when there is none."""
-    for episode in episodes:
-        ticks = np.flatnonzero(timeline.executed.episode_id == episode.episode_id)
-        if episode.success and len(ticks):
-            begin_s = float(timeline.executed.t_s[ticks[0]])
-            return begin_s, begin_s + episode.elapsed_s
-    return None
+@contextmanager
+def live_learning(
+    display: Display, options: DemoOptions, duration_s: float, folder: Path
+) -> Iterator[LearningReport]:
+    """Show a run; yield a function that takes its progress, and draws learning.png after each attempt."""
+    with _live_line(display, BarColumn(bar_width=20), "{task.fields[version]}") as line:
+        description = f"learn, {options.latency_ms:g} ms"
+        task = line.add_task(description, total=duration_s, version="", picked="", state="")
+        drawn = 0
+
+        def report(since_s: float, attempts: Sequence[Attempt], version: int | None, state: str) -> None:
+            nonlocal drawn
+            line.update(
+                task,
+                completed=since_s,
+                version=f"version {version}" if version else "beginner",
+                picked=_picked([attempt.episode for attempt in attempts[-WINDOW:]]),
+                state=_state_text(state),
+            )
+            if len(attempts) > drawn:
+                drawn = len(attempts)
+                draw_learning(options, attempts, time.time() - since_s, folder)
+
+        yield report
 
 
 # -- The verb --------------------------------------------------------------------------------------------

@@ -1,32 +1,182 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The results of a sweep and of a run that learns: each as JSON and as a picture."""
+"""The results of a run, of a sweep and of a run that learns: each as JSON and as pictures."""
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from PIL import Image, ImageDraw, ImageFont
+from rclpy.utilities import get_rmw_implementation_identifier
 
+import remote_inference
+from remote_inference.bags.report.report import draw_report
 from remote_inference.bags.report.style import BLUE, GREEN, ORANGE, SKY, VERMILLION, save
+from remote_inference.bags.report.summary import summarise
 from remote_inference.bags.storage.bag import BagReader
+from remote_inference.bags.storage.bag_records import BagError
 from remote_inference.bags.timeline.robot_bag import EXECUTED_SUFFIX
+from remote_inference.bags.timeline.timeline import Timeline
+from remote_inference.bags.timeline.timeline_reader import load_timeline
+from remote_inference.base.paths import distribution_of_wheels
 from remote_inference.learn.environments.belt_arm.strategies import STRATEGIES
 from remote_inference.learn.evaluation.statistics import find_wilson_interval
 from remote_inference.robot.command import CommandSource
-from remote_inference.tools.demo.run import NAMESPACE, Attempt, DemoOptions
+from remote_inference.tools.demo.run import CAMERA_TOPICS, NAMESPACE, Attempt, DemoOptions, Episode
 from remote_inference.tools.demo.trainer_log import read_updates
 
+LIBRARIES = ("mujoco", "numpy", "rosbags", "torch")
 LATENCIES_MS = (0.0, 300.0, 450.0, 600.0, 800.0, 1000.0)
 # Colour and marker of each strategy.
 _STYLES = ((BLUE, "s"), (ORANGE, "^"), ("#CC79A7", "v"), (SKY, "D"), (GREEN, "o"))
+
+
+# -- A run: summary.json, report.png and frames.png, drawn from its bag ---------------------------------
+
+
+def write_results(options: DemoOptions, episodes: Sequence[Episode], folder: Path) -> dict[str, Any]:
+    """Read the run's bag, write summary and pictures next to it; return the summary."""
+    timeline = load_timeline(folder / "bag", NAMESPACE)
+    summary = write_summary(options, episodes, folder, timeline)
+    picked = f"{summary['successes']} of {len(episodes)} cubes"
+    title = f"{options.policy}: {picked}, strategy {options.strategy}, {options.path_text} injected"
+    outcomes = {episode.episode_id: episode.success for episode in episodes}
+    draw_report(timeline, folder / "report.png", title, outcomes=outcomes)
+    cameras = [f"{NAMESPACE}/{topic}" for topic in CAMERA_TOPICS]
+    draw_film_strip(folder / "bag", cameras, _shown_s(timeline, episodes), folder / "frames.png")
+    return summary
+
+
+def write_summary(
+    options: DemoOptions, episodes: Sequence[Episode], folder: Path, timeline: Timeline
+) -> dict[str, Any]:
+    """Write and return only the summary: the pictures take a while. There must be an episode."""
+    numbers = summarise(timeline)
+    successes = sum(episode.success for episode in episodes)
+    summary = {
+        "success_rate": successes / len(episodes),
+        "successes": successes,
+        "episodes": len(episodes),
+        "episodes_asked_for": options.episodes,
+        "policy": options.policy,
+        "strategy": options.strategy,
+        "injected_latency_ms": options.latency_ms,
+        "injected_jitter_ms": options.jitter_ms,
+        "injected_loss": options.loss,
+        "injected": options.path_text,
+        "seed": options.seed,
+        "latency_ms": numbers.pop("latency_ms"),
+        "actions_by_source": numbers.pop("actions"),
+        "states_visited": numbers.pop("states"),
+        "episode_results": [asdict(episode) for episode in episodes],
+        "run": numbers,
+        "versions": {
+            "remote_inference": remote_inference.__version__,
+            "python": platform.python_version(),
+            "ros_distro": os.environ.get("ROS_DISTRO", "") or distribution_of_wheels() or "unknown",
+            "rmw": get_rmw_implementation_identifier(),
+            **{library: version(library) for library in LIBRARIES},
+        },
+    }
+    (folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    return summary
+
+
+def link_latest(folder: Path) -> None:
+    """Let `latest` beside the run's folder point to it."""
+    link = folder.parent / "latest"
+    temporary = folder.parent / f".latest.{os.getpid()}"
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(folder.name, target_is_directory=True)
+    temporary.replace(link)
+
+
+def _shown_s(timeline: Timeline, episodes: Sequence[Episode]) -> tuple[float, float]:
+    """Return the part of the bag [s] with the first successful episode, or else with the first one."""
+    shown = next((episode for episode in episodes if episode.success), episodes[0])
+    ticks = np.flatnonzero(timeline.executed.episode_id == shown.episode_id)
+    begin_s = float(timeline.executed.t_s[ticks[0]])
+    return begin_s, begin_s + shown.elapsed_s
+
+
+FRAMES = 8  # of each camera in frames.png
+_FRAME_WIDTH = 240  # [px]
+_GAP, _CAPTION, _PERFORATION = 8, 22, 18  # [px]
+_FILM, _HOLE, _TEXT = "#1B1B1B", "#F4F4F4", "#F4F4F4"
+
+Frame = tuple[str, bytes]  # caption, and the image as JPEG
+
+
+def draw_film_strip(bag: Path, cameras: Sequence[str], window_s: tuple[float, float], path: Path) -> None:
+    """Draw a row for each topic of JPEG images, all of the same moments of a window [s], to a PNG file.
+
+    Raises BagError for a topic that has no image then.
+    """
+    with BagReader(bag) as reader:
+        begin_ns, end_ns = (reader.start_ns + round(t_s * 1e9) for t_s in window_s)
+        rows = []
+        for camera in cameras:
+            rows.append(
+                [
+                    (reader.seconds(at_ns), message.header.frame_id, message.data.tobytes())
+                    for _, at_ns, message in reader.messages([camera], (begin_ns, end_ns))
+                ]
+            )
+            if not rows[-1]:
+                raise BagError(f"{bag}: {camera} has no image from {window_s[0]:.2f} to {window_s[1]:.2f} s")
+    moments = np.linspace(rows[0][0][0], rows[0][-1][0], FRAMES)
+    strips = []
+    for row in rows:
+        t_s = np.array([at_s for at_s, _, _ in row])
+        nearest = [row[int(np.argmin(np.abs(t_s - moment)))] for moment in moments]
+        strips.append(_strip([(f"{name}, {at_s:.2f} s", jpeg) for at_s, name, jpeg in nearest]))
+    size = max(strip.width for strip in strips), sum(strip.height + _GAP for strip in strips) - _GAP
+    sheet = Image.new("RGB", size, "white")
+    y = 0
+    for strip in strips:
+        sheet.paste(strip, (0, y))
+        y += strip.height + _GAP
+    sheet.save(path)
+
+
+def _strip(frames: Sequence[Frame]) -> Image.Image:
+    """Return one row: the frames side by side with captions, between the perforations of a film."""
+    pictures = [_picture(jpeg) for _, jpeg in frames]
+    height = max(picture.height for picture in pictures)
+    size = len(frames) * (_FRAME_WIDTH + _GAP) + _GAP, height + _CAPTION + 2 * _PERFORATION
+    strip = Image.new("RGB", size, _FILM)
+    draw = ImageDraw.Draw(strip)
+    for x in range(6, strip.width - 10, 20):
+        for y in (5, strip.height - 13):
+            draw.rounded_rectangle((x, y, x + 10, y + 7), radius=2, fill=_HOLE)
+    for i, ((caption, _), picture) in enumerate(zip(frames, pictures, strict=True)):
+        x = _GAP + i * (_FRAME_WIDTH + _GAP)
+        strip.paste(picture, (x, _PERFORATION))
+        y = _PERFORATION + height + _CAPTION // 2
+        draw.text((x + 2, y), caption, _TEXT, ImageFont.load_default(13), anchor="lm")
+    return strip
+
+
+def _picture(jpeg: bytes) -> Image.Image:
+    image = Image.open(io.BytesIO(jpeg))
+    size = (_FRAME_WIDTH, round(image.height * _FRAME_WIDTH / image.width))
+    return image.convert("RGB").resize(size, Image.Resampling.LANCZOS)
+
+
+# -- A sweep --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -9,22 +9,29 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import quote
 
+from remote_inference import __version__
+from remote_inference.bags.storage.bag_records import QUOTED_CONTRACT_KEY, SERVER_STATUS, TOPIC_TYPES
+from remote_inference.bags.storage.bag_writer import MAX_SPLIT_BYTES, MAX_SPLIT_DURATION_S
 from remote_inference.base import fast_dds
-from remote_inference.base.contract.contract import load_contract
+from remote_inference.base.contract.contract import Contract, load_contract
 from remote_inference.base.contract.fields import find_topic_name_problem
-from remote_inference.base.documents.document import DocumentError
+from remote_inference.base.documents.document import DocumentError, read_yaml
 from remote_inference.base.errors import UserError
 from remote_inference.base.exchange import in_namespace
-from remote_inference.base.paths import share_path
+from remote_inference.base.paths import PACKAGE, share_path
+from remote_inference.base.ros_parameters import PARAMETERS_KEY, find_sections
 from remote_inference.learn.environments.slot_pool import LEASE_S
-from remote_inference.tools.deployment import recording, zenoh_config
+from remote_inference.robot.config import RobotConfig
+from remote_inference.tools.deployment import zenoh_config
 
 # glibc's defaults return blocks near 1 MB to the system at once: each message would cost many page faults.
 MALLOC_ENVIRONMENT = {
@@ -32,6 +39,8 @@ MALLOC_ENVIRONMENT = {
     "MALLOC_TRIM_THRESHOLD_": "268435456",
     "MALLOC_TOP_PAD_": "16777216",
 }
+ROS2_BAG, BAG_RECORDER = "ros2_bag", "bag_recorder"
+RECORDERS = ("auto", ROS2_BAG, BAG_RECORDER)
 
 
 class DeploymentError(UserError):
@@ -165,6 +174,141 @@ def belt_arm(*, namespace: str) -> Process:
     return Process("belt_arm", "belt_arm", namespace, environment=environment())
 
 
+def robot_processes(
+    contract: str | Path,
+    *,
+    namespace: str,
+    servers: Sequence[str] = (),
+    tags: Sequence[str] = (),
+    parameter_files: Sequence[str | Path] = (),
+    bag: str | Path | None = None,
+    recorded_by: str = BAG_RECORDER,
+) -> list[Process]:
+    """Describe everything that runs on a robot: watchdog, node and, with `bag`, its recorder.
+
+    servers: with or without the first slash of their full names. recorded_by: one of RECORDERS.
+    What is started first is stopped last: the watchdog sees the end of the node.
+    """
+    names = [f"/{server.strip('/')}" for server in servers]
+    own: dict[str, Any] = {"namespace": namespace, "servers": names, "parameter_files": parameter_files}
+    processes = [command_watchdog(contract, namespace=namespace), robot(contract, tags=tags, **own)]
+    if bag:
+        processes.insert(0, recorder(bag, contract, recorded_by=recorded_by, **own))
+    return processes
+
+
+# -- The recording of one robot: its topics, and which program records them -----------------------------
+
+
+class RecordingError(UserError):
+    """A recording cannot be started; the message says why."""
+
+
+def recorded_topics(
+    contract: Contract,
+    namespace: str,
+    servers: Sequence[str] = (),
+    extra_topics: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Return message type by absolute topic.
+
+    They are the package's own topics, the contract's sensors, commands, stops and takeover, and the status of
+    each server. extra_topics: message type by topic relative to the namespace.
+    """
+    own = {f"{PACKAGE}/{topic}": type_name for topic, type_name in TOPIC_TYPES.items()}
+    types = {**own, **contract.sensor_types, **(extra_topics or {})}
+    types |= {sink.topic: sink.type for sink in contract.topic_commands}
+    types |= {source.topic: source.type for source in contract.operator_inputs.values()}
+    types |= {f"{server}/status": SERVER_STATUS for server in servers}
+    return {in_namespace(namespace, topic): type_name for topic, type_name in types.items()}
+
+
+def named_servers(servers: Sequence[str], files: Sequence[str | Path]) -> tuple[str, ...]:
+    """Return the servers that a robot may use: those named, else its parameter files', else the default.
+
+    A file may name several robots; all of their servers count. Raises DocumentError for a file that cannot be
+    read.
+    """
+    if servers:
+        return tuple(servers)
+    sections = [own for path in files for _, own in find_sections(read_yaml(path)) if isinstance(own, dict)]
+    lists = [own["servers"] for own in sections if isinstance(own.get("servers"), list)]
+    found = [name for named in lists for name in named]
+    return tuple(dict.fromkeys(found)) or tuple(RobotConfig().servers)
+
+
+def file_parameters(node: str, files: Sequence[str | Path]) -> dict[str, Any]:
+    """Return the parameters that ROS parameter files have for nodes of a name, in any namespace.
+
+    Those for `/**` alone are the robot's, which other nodes would refuse. Raises DocumentError for a file
+    that cannot be read.
+    """
+    parameters: dict[str, Any] = {}
+    for path in files:
+        sections = find_sections(read_yaml(path))
+        for section in (own for name, own in sections if name.rpartition("/")[2] == node):
+            if not isinstance(section, dict):
+                raise DocumentError(f"{path}: {node}: {PARAMETERS_KEY}: expected a mapping of parameters")
+            parameters |= section
+    return parameters
+
+
+def choose_recorder(wanted: str, files: Sequence[str | Path]) -> str:
+    """Return which program records: `ros2_bag` or `bag_recorder`.
+
+    wanted: one of RECORDERS. `auto` is `ros2 bag` where it is installed, unless the robot's parameter files
+    have parameters of `bag_recorder`. Raises RecordingError for another word, for `ros2_bag` where it is not
+    installed or cannot do what the files ask, and DocumentError for a file that cannot be read.
+    """
+    if wanted not in RECORDERS:
+        raise RecordingError(f"recorder: found {wanted!r}, expected one of {', '.join(RECORDERS)}")
+    asked = file_parameters(BAG_RECORDER, files)
+    if wanted == "auto":
+        return ROS2_BAG if has_ros2_bag() and not asked else BAG_RECORDER
+    if wanted == ROS2_BAG and asked:
+        names = ", ".join(asked)
+        raise RecordingError(f"recorder: found ros2_bag, and {names} of bag_recorder in the parameter file")
+    if wanted == ROS2_BAG and not has_ros2_bag():
+        raise RecordingError(
+            "recorder: found ros2_bag, expected the packages ros2bag and rosbag2_storage_mcap"
+        )
+    return wanted
+
+
+def has_ros2_bag() -> bool:
+    """Return whether `ros2 bag` is installed, and can write MCAP files."""
+    if shutil.which("ros2") is None:
+        return False
+    try:
+        from ament_index_python.packages import get_package_prefix  # noqa: PLC0415  part of ROS 2
+
+        return all(get_package_prefix(name) for name in ("ros2bag", "rosbag2_storage_mcap"))
+    except (ImportError, LookupError):
+        return False
+
+
+def ros2_bag_command(
+    bag: str | Path, topics: Iterable[str], contract: str, *, namespace: str, config: str | Path
+) -> list[str]:
+    """Return the command line by which `ros2 bag` records topics, split as `bag_recorder` does.
+
+    contract: the text, which the bag carries. config: of the MCAP files.
+    """
+    custom_data = {
+        QUOTED_CONTRACT_KEY: quote(contract, safe=""),  # ROS 2 Jazzy cuts a value at its first '='
+        "remote_inference.package_version": __version__,
+    }
+    return [
+        *("ros2", "bag", "record", "--output", str(bag)),
+        *("--storage", "mcap", "--storage-config-file", str(config)),
+        *("--max-bag-size", str(MAX_SPLIT_BYTES), "--max-bag-duration", str(round(MAX_SPLIT_DURATION_S))),
+        *("--node-name", "_".join(["rosbag2_recorder", *namespace.strip("/").split("/")]).rstrip("_")),
+        "--disable-keyboard-controls",  # there is no keyboard under `ros2 launch`
+        *("--custom-data", *(f"{key}={value}" for key, value in custom_data.items())),
+        *("--topics", *topics),
+    ]
+
+
 def recorder(
     bag: str | Path,
     contract: str | Path,
@@ -173,14 +317,14 @@ def recorder(
     servers: Sequence[str] = (),
     parameter_files: Sequence[str | Path] = (),
     extra_topics: Mapping[str, str] | None = None,
-    recorded_by: str = recording.BAG_RECORDER,
+    recorded_by: str = BAG_RECORDER,
 ) -> Process:
     """Describe the recorder of one robot: the package's topics, sensors, commands, stops and takeover.
 
     It is not required: a full disk must not end control.
 
     parameter_files: the robot's, which may have parameters of `bag_recorder`. extra_topics: message type by
-    topic relative to the namespace. recorded_by: one of recording.RECORDERS.
+    topic relative to the namespace. recorded_by: one of RECORDERS.
 
     Raises DocumentError for a bad contract or file, RecordingError when that program cannot record, and
     DeploymentError when `bag` exists already: a recorder that refuses would leave the robot running
@@ -191,45 +335,22 @@ def recorder(
     if Path(bag).exists():
         raise DeploymentError(f"{bag}: exists already, expected the folder of a bag to create")
     namespace = absolute_namespace(namespace)
-    program = recording.choose_recorder(recorded_by, parameter_files)
-    known = recording.named_servers(servers, parameter_files)
-    types = recording.recorded_topics(load_contract(contract), namespace, known, extra_topics)
+    program = choose_recorder(recorded_by, parameter_files)
+    known = named_servers(servers, parameter_files)
+    types = recorded_topics(load_contract(contract), namespace, known, extra_topics)
     process = Process(program, program, namespace, environment=environment(), required=False)
-    if program == recording.ROS2_BAG:
+    if program == ROS2_BAG:
         text, config = Path(contract).read_text(encoding="utf-8"), share_path("config", "rosbag2_mcap.yaml")
-        words = recording.ros2_bag_command(bag, types, text, namespace=namespace, config=config)
+        words = ros2_bag_command(bag, types, text, namespace=namespace, config=config)
         return replace(process, words=words)
     parameters = {
-        **recording.file_parameters(program, parameter_files),
+        **file_parameters(program, parameter_files),
         "path": str(bag),
         "topics": [f"{topic}:{type_name}" for topic, type_name in types.items()],
         "contract": str(contract),
         "robot": in_namespace(namespace, "remote_inference"),
     }
     return replace(process, parameters=parameters)
-
-
-def robot_processes(
-    contract: str | Path,
-    *,
-    namespace: str,
-    servers: Sequence[str] = (),
-    tags: Sequence[str] = (),
-    parameter_files: Sequence[str | Path] = (),
-    bag: str | Path | None = None,
-    recorded_by: str = recording.BAG_RECORDER,
-) -> list[Process]:
-    """Describe everything that runs on a robot: watchdog, node and, with `bag`, its recorder.
-
-    servers: with or without the first slash of their full names. recorded_by: one of recording.RECORDERS.
-    What is started first is stopped last: the watchdog sees the end of the node.
-    """
-    names = [f"/{server.strip('/')}" for server in servers]
-    own: dict[str, Any] = {"namespace": namespace, "servers": names, "parameter_files": parameter_files}
-    processes = [command_watchdog(contract, namespace=namespace), robot(contract, tags=tags, **own)]
-    if bag:
-        processes.insert(0, recorder(bag, contract, recorded_by=recorded_by, **own))
-    return processes
 
 
 # -- The processes of simulated robots, and of simulators for trainers -----------------------------------

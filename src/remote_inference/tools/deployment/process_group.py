@@ -106,10 +106,8 @@ class ProcessGroup:
 
     def check(self) -> None:
         """Raise ProcessError when a required process has ended; report any other ended process once."""
-        self._report_optional_exits()
-        for process, started in self._running:
-            if process.required and (code := started.poll()) is not None:
-                raise ProcessError(f"{process.name} {_describe(code)}{self._tail(process)}")
+        if ended := self._find_end():
+            raise ProcessError(ended[1])
 
     def stop(self) -> list[int]:
         """Stop all; return the exit codes in order of the starts."""
@@ -124,14 +122,12 @@ class ProcessGroup:
 
     def wait(self) -> int:
         """Wait until a required process ends by itself; report its end and return its exit status."""
-        while True:
-            self._report_optional_exits()
-            for process, started in self._running:
-                if process.required and (code := started.poll()) is not None:
-                    if code != 0:
-                        _print(f"{process.name} {_describe(code)}{self._tail(process)}")
-                    return exit_status(code)
+        while not (ended := self._find_end()):
             time.sleep(WATCH_PERIOD_S)
+        code, text = ended
+        if code != 0:
+            _print(text)
+        return exit_status(code)
 
     def _suspend(self, *_: object) -> None:
         """Suspend the processes and this one, until SIGCONT comes to this one."""
@@ -142,12 +138,17 @@ class ProcessGroup:
         for started in suspended:
             started.send_signal(signal.SIGCONT)
 
-    def _report_optional_exits(self) -> None:
+    def _find_end(self) -> tuple[int, str] | None:
+        """Return exit code and words of a required process that has ended; report other ends once."""
         for process, started in self._running:
-            if process.required or process.name in self._reported or (code := started.poll()) is None:
+            if process.name in self._reported or (code := started.poll()) is None:
                 continue
+            end = f"{process.name} {_describe(code)}"
+            if process.required:
+                return code, f"{end}{self._tail(process)}"
             self._reported.add(process.name)
-            _print(f"{process.name} {_describe(code)}, the rest runs on without it{self._tail(process)}")
+            _print(f"{end}, the rest runs on without it{self._tail(process)}")
+        return None
 
     def _tail(self, process: Process) -> str:
         if self._log_folder is None:

@@ -23,9 +23,6 @@ from remote_inference.base.documents.yaml_text import dump_yaml
 # -- Writes files and folders atomically: each appears complete or not at all ----------------------------
 
 
-NEW, OLD = ".new", ".old"  # suffixes of hidden folders beside the folder that is replaced
-
-
 def write_files(files: Mapping[Path, tuple[bytes, int]]) -> None:
     """Write temporary files (content and mode), and move them into place once all are written.
 
@@ -61,35 +58,6 @@ def write_folder(folder: Path, files: Mapping[str, tuple[bytes, int]]) -> None:
     except BaseException:
         shutil.rmtree(temporary)
         raise
-
-
-def replace_folder(folder: Path, files: Mapping[str, tuple[bytes, int]]) -> None:
-    """Replace files of a folder all at once; the other files stay. Changes nothing if it raises OSError.
-
-    `restore_folders` repairs the folder if the process was killed between the two moves.
-    """
-    kept = {path.name: (path.read_bytes(), path.stat().st_mode & 0o777) for path in folder.iterdir()}
-    new, old = (folder.with_name(f".{folder.name}{suffix}") for suffix in (NEW, OLD))
-    write_folder(new, {**kept, **files})
-    folder.rename(old)
-    try:
-        new.rename(folder)
-    except OSError:
-        old.rename(folder)
-        raise
-    shutil.rmtree(old)
-
-
-def restore_folders(parent: Path) -> None:
-    """Restore folders whose replacement was interrupted, and remove the leftovers. Raises OSError."""
-    for old in parent.glob(f".*{OLD}"):
-        folder = old.with_name(old.name.removeprefix(".").removesuffix(OLD))
-        if folder.exists():
-            shutil.rmtree(old)
-        else:
-            old.rename(folder)
-    for new in parent.glob(f".*{NEW}"):
-        shutil.rmtree(new)
 
 
 FILE_NAME = "fleet.yaml"

@@ -72,7 +72,7 @@ def add(folder: Path, role: str, name: str, details: dict[str, Any]) -> list[Sta
     Raises DocumentError if the description would become invalid, AuthorityError and OSError. Changes nothing
     if it raises.
     """
-    fleet = _load(folder)
+    fleet = description.load_fleet(folder)
     fleet = description.with_member(fleet, role, name, details, _source(folder))
     description.write_folder(_member(folder, name), _issue(folder, fleet, name))
     try:
@@ -85,15 +85,16 @@ def add(folder: Path, role: str, name: str, details: dict[str, Any]) -> list[Sta
 
 def renew(folder: Path, name: str) -> list[Standing]:
     """Give a member a new key and certificate. Raises the same errors as `add`, and then changes nothing."""
-    fleet = _load(folder)
+    fleet = description.load_fleet(folder)
     role = description.role_of(fleet, name, _source(folder))
-    description.replace_folder(_member(folder, name), _issue(folder, fleet, name))
+    files = _issue(folder, fleet, name)
+    description.write_files({_member(folder, name) / file: content for file, content in files.items()})
     return [_standing(folder, role, name)]
 
 
 def revoke(folder: Path, name: str) -> list[Standing]:
     """Remove a member and delete its local key. Raises DocumentError if it is unknown or still in use."""
-    fleet = _load(folder)
+    fleet = description.load_fleet(folder)
     role = description.role_of(fleet, name, _source(folder))
     certificate = ca.read_certificate(_member(folder, name) / CERTIFICATE_FILE)
     until = ca.valid_until(certificate).date()
@@ -105,7 +106,7 @@ def revoke(folder: Path, name: str) -> list[Standing]:
 
 def render_all(folder: Path) -> list[Standing]:
     """Write every member's Zenoh configurations. Raises DocumentError, AuthorityError and OSError."""
-    fleet = _load(folder)
+    fleet = description.load_fleet(folder)
     bases = share_path("config", "zenoh")
     router_base, session_base = (load_base(bases / file) for file in (ROUTER_FILE, SESSION_FILE))
     for _, name in fleet.members():
@@ -120,12 +121,6 @@ def render_all(folder: Path) -> list[Standing]:
     texts = {path: json.dumps(one, indent=2) for path, one in configurations.items()}
     description.write_files({path: (text.encode(), 0o644) for path, text in texts.items()})
     return [_standing(folder, role, name) for role, name in (("authority", ""), *fleet.members())]
-
-
-def _load(folder: Path) -> Fleet:
-    """Undo a `renew` that was killed, then read the description. Raises DocumentError and OSError."""
-    description.restore_folders(folder / "members")
-    return description.load_fleet(folder)
 
 
 def _issue(folder: Path, fleet: Fleet, name: str) -> dict[str, tuple[bytes, int]]:

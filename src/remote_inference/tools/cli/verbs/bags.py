@@ -5,13 +5,14 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import resolve_name
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from remote_inference.base.errors import UserError
-from remote_inference.tools.cli.common import Arguments, VerbParser, print_json
-from remote_inference.tools.cli.exit_codes import EXIT_NO, EXIT_OK
+from remote_inference.tools.cli.common import EXIT_NO, EXIT_OK, Arguments, VerbParser, print_json
 
 if TYPE_CHECKING:
     from remote_inference.bags.checks.check import Verification
@@ -25,11 +26,16 @@ EXAMPLES = {
         "bag --csv ticks.csv --json",
     ),
 }
-# What an export makes, by its format.
-OUTPUTS = {
-    "lerobot-v3": ("FOLDER", "a data set to train from with LeRobot, layout 3.0"),
-    "parquet": ("FILE", "a flat table, one row per control tick"),
-    "csv": ("FILE", "the same as text"),
+# What an export makes, by its format; the class that writes it, and the packages that this needs.
+OUTPUTS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
+    "lerobot-v3": (
+        "FOLDER",
+        "a data set to train from with LeRobot, layout 3.0",
+        "lerobot_v3:LeRobotDataSet",
+        ("pyarrow", "av"),
+    ),
+    "parquet": ("FILE", "a flat table, one row per control tick", "format:ParquetTable", ("pyarrow",)),
+    "csv": ("FILE", "the same as text", "format:CsvTable", ()),
 }
 
 
@@ -98,7 +104,7 @@ def _print(result: Verification, *, is_quiet: bool) -> None:
 def add_export(parser: VerbParser) -> None:
     parser.add("bags BAG", "folders of bags of robots of one kind", nargs="+")
     add_format = parser.add_choice()
-    for name, (place, text) in OUTPUTS.items():
+    for name, (place, text, *_) in OUTPUTS.items():
         add_format(f"--{name} {place}", f"write {text}", dest=name)
     parser.add_namespace("the only robot's in each bag")
     parser.add("--contract CONTRACT", "the robot's contract (default: the one in the bags)")
@@ -163,16 +169,14 @@ def run_export(arguments: Arguments) -> None:
 
 
 def _find_format(name: str) -> Any:
-    from remote_inference.bags.export import FORMATS  # noqa: PLC0415
-
-    try:
-        return FORMATS.get(name)
-    except ImportError as error:
-        needs = " and ".join(FORMATS.needs(name))
-        raise UserError(
-            f"--{name}: {error.name} is not installed, expected {needs}: "
-            "pip install 'ros-remote-inference[export]'"
-        ) from error
+    *_, place, needs = OUTPUTS[name]
+    for package in needs:
+        if not find_spec(package):
+            raise UserError(
+                f"--{name}: {package} is not installed, expected {' and '.join(needs)}: "
+                "pip install 'ros-remote-inference[export]'"
+            )
+    return resolve_name(f"remote_inference.bags.export.{place}")
 
 
 def _read_outcomes(path: Path) -> dict[int, bool]:

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from remote_inference.base.errors import UserError
-from remote_inference.tools.cli.common import Arguments, VerbParser, print_json
-from remote_inference.tools.cli.exit_codes import EXIT_NO, EXIT_OK
+from remote_inference.tools.cli.common import EXIT_NO, EXIT_OK, Arguments, VerbParser, print_json
 
 if TYPE_CHECKING:
     from remote_inference.learn.evaluation.document import EpisodeKey, Evaluation

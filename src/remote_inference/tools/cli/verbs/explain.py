@@ -103,9 +103,7 @@ def _draw(arguments: Arguments, contract: Contract | None) -> None:
     from remote_inference.bags.timeline.timeline_reader import load_timeline  # noqa: PLC0415
 
     with arguments.show_bag("reading the run", arguments.bag) as report:
-        timeline = load_timeline(
-            arguments.bag, arguments.namespace, contract, with_frames=False, on_progress=report
-        )
+        timeline = load_timeline(arguments.bag, arguments.namespace, contract, on_progress=report)
     draw_report(timeline, out, f"{arguments.bag.name}, {timeline.namespace}", _window_s(arguments))
     numbers = summarise(timeline)
     lines = (*describe(timeline.namespace, numbers), f"picture: {out}")

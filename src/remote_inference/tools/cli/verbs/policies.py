@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from remote_inference.base.errors import UserError
 from remote_inference.tools.cli.common import (
+    EXIT_NO,
+    EXIT_OK,
     Arguments,
     VerbParser,
     open_client,
     print_error,
-    print_json,
     set_zenoh_environment,
 )
-from remote_inference.tools.cli.exit_codes import EXIT_NO, EXIT_OK
 
 if TYPE_CHECKING:
     from remote_inference.learn.weights.frames import Link
@@ -100,11 +100,8 @@ def _status(arguments: Arguments) -> None:
         server = ros.find_server(arguments.server, arguments.timeout)
         topic, watch = f"{server}/status", ros.watch_servers(arguments.server)
         status = ros.read_one(ServerStatus, topic, LATCHED_QOS, arguments.timeout, watch)
-        if arguments.json:
-            shown = {field: getattr(status, field) for field in ("policy_fingerprint", "weights_version")}
-            print_json({"server": server, **shown})
-        else:
-            print(f"{server}: {_describe(status)}", flush=True)
+        shown = {field: getattr(status, field) for field in ("policy_fingerprint", "weights_version")}
+        arguments.print_result({"server": server, **shown}, f"{server}: {_describe(status)}")
 
 
 def _describe(status: Any) -> str:

@@ -13,8 +13,15 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from remote_inference.base.errors import UserError
-from remote_inference.tools.cli.common import Arguments, VerbParser, open_client, positive, print_json
-from remote_inference.tools.cli.exit_codes import EXIT_NO, EXIT_OK
+from remote_inference.tools.cli.common import (
+    EXIT_NO,
+    EXIT_OK,
+    Arguments,
+    VerbParser,
+    open_client,
+    positive,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from remote_inference.bags.decisions.comparison import Change, Report

@@ -9,6 +9,8 @@ from typing import Any
 
 from remote_inference.base.stop_signals import interrupting
 from remote_inference.tools.cli.common import (
+    EXIT_NO,
+    EXIT_OK,
     ROBOT_HELP,
     Arguments,
     VerbParser,
@@ -17,7 +19,6 @@ from remote_inference.tools.cli.common import (
     print_error,
     print_json,
 )
-from remote_inference.tools.cli.exit_codes import EXIT_NO, EXIT_OK
 
 EXAMPLES = {
     "status": ("", "robot_1 --json"),

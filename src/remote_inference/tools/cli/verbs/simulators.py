@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from remote_inference.base.errors import UserError
 from remote_inference.base.stop_signals import common_signals
 from remote_inference.tools.cli.common import (
+    EXIT_NO,
+    EXIT_OK,
     Arguments,
     VerbParser,
     bounded,
@@ -24,7 +26,6 @@ from remote_inference.tools.cli.common import (
     print_json,
     set_zenoh_environment,
 )
-from remote_inference.tools.cli.exit_codes import EXIT_NO, EXIT_OK
 
 if TYPE_CHECKING:
     from rich.progress import Progress
