@@ -80,8 +80,8 @@ def test_the_page_shows_the_sessions_and_their_changes(rig: Rig, tmp_path: Path,
         browser, lambda: points(browser, "#rows tr:last-child path:last-child") >= 20, "a line of latencies"
     )
     wait_for(browser, lambda: points(browser, "#load-line path:last-child") >= 2, "a line of loads")
-    requests = int(rows(browser)[-1][6])
-    wait_for(browser, lambda: int(rows(browser)[-1][6]) > requests, "live numbers without a reload")
+    requests = int(rows(browser)[-1][7])
+    wait_for(browser, lambda: int(rows(browser)[-1][7]) > requests, "live numbers without a reload")
     wait_for(browser, lambda: float(text(browser, "#rate").split()[0]) > 1.0, "the rate of requests")
     broken.close()
     wait_for(browser, lambda: text(browser, "#sessions") == "1 of 4", "the session that was closed")

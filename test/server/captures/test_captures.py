@@ -55,9 +55,9 @@ def test_the_captures_of_an_earlier_run_count_and_are_not_written_over(tmp_path:
     [
         (b"", "is not a capture"),
         (b"\xff not msgpack", "is not a capture"),
-        (msgpack.packb({"version": 9}), "version: found 9, expected 4"),
-        (msgpack.packb({"version": 2}), "version: found 2, expected 4"),
-        (msgpack.packb({"version": 4}), "is not a capture"),
+        (msgpack.packb({"version": 9}), "version: found 9, expected 5"),
+        (msgpack.packb({"version": 2}), "version: found 2, expected 5"),
+        (msgpack.packb({"version": 5}), "is not a capture"),
     ],
 )
 def test_a_file_that_is_no_capture_is_named(tmp_path: Path, data: bytes, words: str):
