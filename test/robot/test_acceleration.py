@@ -8,50 +8,32 @@ import itertools
 import math
 import random
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from remote_inference.base.contract.actions import Actions
-from remote_inference.base.contract.contract import Contract
-from remote_inference.base.documents.document import parse_document
 from remote_inference.base.errors import UserError
 from remote_inference.robot.command import CommandSource
 from remote_inference.robot.safety.acceleration import ACCELERATION_LIMIT, JERK_LIMIT, Motion, brake
-from remote_inference.robot.safety.guard import VELOCITY_LIMIT, Guard
-from support.builders import JOINT_TRAJECTORY, JOINTS, PERIOD_NS, contract_document
+from remote_inference.robot.safety.guard import VELOCITY_LIMIT
+from support.builders import JOINT_TRAJECTORY, PERIOD_NS
+from support.robot.bounded import (
+    ACCELERATION,
+    JERK,
+    LIMIT,
+    ROUNDING,
+    VELOCITY,
+    Targets,
+    differences,
+    follow,
+    make_contract,
+    make_guard,
+    play,
+    pose_guard,
+    spin,
+)
 from support.robot.fed_playback import FedPlayback
-from support.robot.pose_robot import pose_section
-
-LIMIT, VELOCITY, ACCELERATION, JERK = 1.5, 2.0, 10.0, 150.0
-ROUNDING = 1e-6
-Targets = Iterator[tuple[np.ndarray, np.ndarray | None, float]]
-
-
-def document_of(kind: str = "position", **bounds: Any) -> dict[str, Any]:
-    document = contract_document(kind)
-    limit = {
-        "min": -LIMIT,
-        "max": LIMIT,
-        "max_velocity": VELOCITY,
-        "max_acceleration": ACCELERATION,
-        **bounds,
-    }
-    document["actions"]["limits"] = {name: dict(limit) for name in JOINTS}
-    return document
-
-
-def make_contract(kind: str = "position", command: str = "", **bounds: Any) -> Contract:
-    document = document_of(kind, **bounds)
-    document["commands"][0]["type"] = command or document["commands"][0]["type"]
-    return parse_document(document, Contract, "bounded.contract.yaml")
-
-
-def make_guard(period_s: float, kind: str = "position", **bounds: Any) -> Guard:
-    return Guard(make_contract(kind, **bounds).actions, period_s)
-
 
 # -- what is wanted: `(target, onward, velocity scale)` of each tick -----------------------------------------
 
@@ -86,45 +68,6 @@ def hostile(rng: random.Random, _: float) -> Targets:
 
 
 KINDS = (jumps, noise, plans, hostile)
-
-
-def goes_on(guard: Guard, target: np.ndarray, onward: np.ndarray) -> np.ndarray:
-    """Return where a straight plan goes on, `[ticks, 2]`. onward: in the next tick."""
-    return target + np.array(guard.bounds.ahead)[:, np.newaxis] * (onward - target)
-
-
-def follow(guard: Guard, plan: np.ndarray, begin: np.ndarray | None = None) -> tuple[np.ndarray, list[bool]]:
-    """Return the commands for a plan `[ticks + 1, 2]`, from rest, and which of them were altered."""
-    plan, ahead = plan[:-1], guard.bounds.look_ahead(plan)[:-1]
-    command, motion = plan[0] if begin is None else begin, Motion.rest(2)
-    commands, altered = [], []
-    for target, onward in zip(plan, ahead, strict=True):
-        guarded = guard.check(target, command, motion=motion, onward=onward)
-        assert guarded.action is not None
-        command, motion = guarded.action, guarded.motion
-        commands.append(command)
-        altered.append(guarded.interventions != ())
-    return np.array(commands), altered
-
-
-def play(guard: Guard, targets: Targets, ticks: int = 400) -> np.ndarray:
-    """Return the commands of ticks from rest at zero `[ticks + 1, 2]`."""
-    command, motion, commands = np.zeros(2), Motion.rest(2), [np.zeros(2)]
-    for _ in range(ticks):
-        target, onward, scale = next(targets)
-        ahead = None if onward is None else goes_on(guard, target, onward)
-        guarded = guard.check(target, command, velocity_scale=scale, motion=motion, onward=ahead)
-        assert guarded.action is not None
-        assert guarded.motion is not None
-        command, motion = guarded.action, guarded.motion
-        commands.append(command)
-    return np.array(commands)
-
-
-def differences(commands: np.ndarray, period_s: float, order: int) -> np.ndarray:
-    """Return a difference of commands that begin at rest, over the period."""
-    padded = np.vstack([*order * [commands[:1]], commands])
-    return np.diff(padded, n=order, axis=0) / period_s**order
 
 
 @pytest.mark.parametrize("targets", KINDS)
@@ -192,21 +135,34 @@ def test_a_plan_along_a_curve_is_met_and_then_passes_bit_for_bit(period_s: float
     assert np.array_equal(commands[met], plan[met])
 
 
-@pytest.mark.parametrize("rise_s", [0.02, 0.05, 0.15])
-@pytest.mark.parametrize("noise", [0.001, 0.003, 0.01])
-def test_a_noisy_plan_comes_out_smoother_and_near_the_plan(noise: float, rise_s: float):
-    """What cannot be followed is not answered with swinging, which has its own jerk and errors."""
-    period_s = 1.0 / 30.0
+@pytest.mark.parametrize("period_s", [0.033, 0.01, 0.004])
+@pytest.mark.parametrize(("rise_s", "rate", "way"), [(0.1, 6.0, 0.23), (0.05, 9.0, 0.11), (0.5, 3.0, 0.37)])
+def test_a_plan_near_the_bounds_is_met(period_s: float, rise_s: float, rate: float, way: float):
+    """It accelerates at up to nine tenths of the bound, and needs up to half of the bound of jerk."""
     guard = make_guard(period_s, max_jerk=ACCELERATION / rise_s)
-    times_s = period_s * np.arange(300)
+    times_s = period_s * np.arange(round(5.0 / period_s))
+    plan = way * np.stack([np.sin(rate * times_s), np.sin(rate * times_s + 0.5)], axis=1)
+    commands, _ = follow(guard, plan)
+    met = (times_s[:-1] > 2.5) & (times_s[:-1] < 4.5)  # its end is seen to go on straight
+    assert np.abs(commands - plan[:-1])[met].max() <= 3e-3
+
+
+@pytest.mark.parametrize("rise_s", [0.02, 0.05, 0.15])
+@pytest.mark.parametrize(
+    ("noise", "period_s"), [(0.001, 0.033), (0.003, 0.033), (0.01, 0.033), (0.001, 0.01), (0.001, 0.004)]
+)
+def test_a_noisy_plan_comes_out_smoother_and_near_the_plan(noise: float, period_s: float, rise_s: float):
+    """What cannot be followed is not answered with swinging, which has its own jerk and errors."""
+    guard = make_guard(period_s, max_jerk=ACCELERATION / rise_s)
+    times_s = period_s * np.arange(round(10.0 / period_s))
     clean = 0.3 * np.stack([1.0 - np.cos(3.0 * times_s), np.cos(2.0 * times_s) - 1.0], axis=1)
     plan = clean + np.random.default_rng(0).normal(0.0, noise, clean.shape)
     commands, _ = follow(guard, plan, clean[0])
     jerks = [np.sqrt(np.mean(np.diff(one, n=3, axis=0) ** 2)) for one in (plan, commands)]
     errors = commands - clean[:-1]
     assert jerks[1] <= jerks[0]
-    assert np.sqrt(np.mean(errors**2)) <= 3.0 * noise
-    assert np.abs(errors).max() <= 15.0 * noise
+    assert np.sqrt(np.mean(errors**2)) <= 2.0 * noise
+    assert np.abs(errors).max() <= 16.0 * noise
 
 
 def test_braking_ends_where_it_should():
@@ -240,25 +196,6 @@ def test_velocities_are_bounded_one_order_lower():
 
 
 # -- poses ---------------------------------------------------------------------------------------------------
-
-
-def pose_guard(period_s: float, **bounds: float) -> Guard:
-    names = ("x", "y", "z", "qx", "qy", "qz", "qw")
-    bounds = {"max_acceleration": 2.0, "max_angular_acceleration": 8.0, **bounds}
-    pose = pose_section(**bounds)
-    pose |= {"position": tuple(pose["position"]), "quaternion": tuple(pose["quaternion"])}
-    pose |= {"min": tuple(pose["min"]), "max": tuple(pose["max"])}
-    document = {"kind": "position", "names": names, "limits": {}, "poses": {"tool": pose}}
-    return Guard(Actions.model_validate(document), period_s)
-
-
-def spin(before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """Return the rotation vector between unit quaternions, by Hamilton's product."""
-    (x, y, z, w), (a, b, c, d) = after, before * [-1.0, -1.0, -1.0, 1.0]
-    axis = [w * a + x * d + y * c - z * b, w * b - x * c + y * d + z * a, w * c + x * b - y * a + z * d]
-    real = w * d - x * a - y * b - z * c
-    sine = np.linalg.norm(axis)
-    return np.array(axis) * (2.0 * np.arctan2(sine, real) / sine if sine > 1e-12 else 2.0)
 
 
 @pytest.mark.parametrize("jerky", [False, True])

@@ -30,52 +30,29 @@ def to_ns(duration_s: float) -> int:
 class RobotConfig(Document):
     """How one robot requests, merges and guards actions. Durations are in seconds."""
 
-    servers: Annotated[
-        tuple[str, ...],
-        Field(min_length=1, description="fully qualified names of policy servers, in order of preference"),
-    ] = ("/policy_server",)
+    servers: Annotated[tuple[str, ...], Field(min_length=1)] = ("/policy_server",)
+    """fully qualified names of policy servers, in order of preference"""
     autostart: Annotated[bool, Field(description="start requesting and commanding without `resume`")] = False
-    command_mode: Annotated[
-        Literal["live", "shadow"],
-        Field(description="shadow: run everything and command nothing; `executed` says what would be sent"),
-    ] = "live"
-    request_mode: Annotated[
-        Literal["overlap", "blocking"],
-        Field(description="overlap: request while the robot moves; blocking: only when the queue is empty"),
-    ] = "overlap"
-    merge_mode: Annotated[
-        Literal["auto", "replace", "append", "ensemble"],
-        Field(
-            description="how a chunk joins the queue; auto: replace, without stale actions, if any is left; "
-            "append: it is executed after what is queued, that much later than the policy meant; ensemble: "
-            "it replaces, and means of what all chunks so far say are executed; requests never pause"
-        ),
-    ] = "auto"
-    ensemble_coeff: Annotated[
-        float, Field(ge=-10.0, le=10.0, description="chunk i of a mean, 0 the oldest, counts exp(-coeff i)")
-    ] = 0.01
-    delay_policy: Annotated[
-        Literal["consumed", "latency", "none"],
-        Field(description="stale actions of a replacing chunk: at most the executed ones, or the latency's"),
-    ] = "consumed"
-    execution_horizon: Annotated[
-        int, Field(ge=0, le=10_000, description="actions of each chunk that may be executed, 0 for all")
-    ] = 0
-    buffer_time_s: Annotated[
-        float | Literal["auto"],
-        Field(
-            description="request when this much playback is left, 0 to 60 [s]; auto: twice the p95 latency, "
-            "at least 0.2"
-        ),
-    ] = 0.5
-    latency_quantile: Annotated[
-        float, Field(ge=0.0, le=1.0, description="quantile of the latency window used as delay; 1.0: maximum")
-    ] = 0.95
-    fallback: Annotated[
-        str,
-        NameIn(FALLBACKS),
-        Field(description="command while there is nothing to execute; hold: publish nothing"),
-    ] = "hold"
+    command_mode: Literal["live", "shadow"] = "live"
+    """shadow: run everything and command nothing; `executed` says what would be sent"""
+    request_mode: Literal["overlap", "blocking"] = "overlap"
+    """overlap: request while the robot moves; blocking: only when the queue is empty"""
+    merge_mode: Literal["auto", "replace", "append", "ensemble"] = "auto"
+    """how a chunk joins the queue; auto: replace, without stale actions, if any is left; append: it is
+    executed after what is queued, that much later than the policy meant; ensemble: it replaces, and means
+    of what all chunks so far say are executed; requests never pause"""
+    ensemble_coeff: Annotated[float, Field(ge=-10.0, le=10.0)] = 0.01
+    """chunk i of a mean, 0 the oldest, counts exp(-coeff i)"""
+    delay_policy: Literal["consumed", "latency", "none"] = "consumed"
+    """stale actions of a replacing chunk: at most the executed ones, or the latency's"""
+    execution_horizon: Annotated[int, Field(ge=0, le=10_000)] = 0
+    """actions of each chunk that may be executed, 0 for all"""
+    buffer_time_s: float | Literal["auto"] = 0.5
+    """request when this much playback is left, 0 to 60 [s]; auto: twice the p95 latency, at least 0.2"""
+    latency_quantile: Annotated[float, Field(ge=0.0, le=1.0)] = 0.95
+    """quantile of the latency window used as delay; 1.0: maximum"""
+    fallback: Annotated[str, NameIn(FALLBACKS)] = "hold"
+    """command while there is nothing to execute; hold: publish nothing"""
     max_action_age_s: Annotated[
         float, _seconds(0.05, 60.0, "refuse actions whose observation was captured longer ago")
     ] = 3.0
@@ -85,20 +62,12 @@ class RobotConfig(Document):
             0.0, 60.0, "time after resume, release or a reconnect in which velocity limits rise; 0: at once"
         ),
     ] = 0.0
-    resume_velocity_scale: Annotated[
-        float, Field(gt=0.0, le=1.0, description="fraction of the velocity limits at the begin of that time")
-    ] = 0.25
-    max_clamped_ratio: Annotated[
-        float,
-        Field(
-            ge=0.0,
-            lt=1.0,
-            description="stop when the guard changed more than this fraction of the last commands; 0: never",
-        ),
-    ] = 0.0
-    clamped_window: Annotated[
-        int, Field(ge=1, le=10_000, description="number of last commands for max_clamped_ratio")
-    ] = 100
+    resume_velocity_scale: Annotated[float, Field(gt=0.0, le=1.0)] = 0.25
+    """fraction of the velocity limits at the begin of that time"""
+    max_clamped_ratio: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
+    """stop when the guard changed more than this fraction of the last commands; 0: never"""
+    clamped_window: Annotated[int, Field(ge=1, le=10_000)] = 100
+    """number of last commands for max_clamped_ratio"""
     max_sensor_age_s: Annotated[float, _seconds(0.02, 60.0, "an older source blocks the request")] = 0.5
     max_observation_skew_s: Annotated[
         float,
@@ -108,10 +77,8 @@ class RobotConfig(Document):
     error_pause_s: Annotated[
         float, _seconds(0.0, 60.0, "pause between a rejected chunk and the next request")
     ] = 0.25
-    max_timeouts: Annotated[
-        int,
-        Field(ge=1, le=100, description="requests in a row without a chunk in time that lose the session"),
-    ] = 2
+    max_timeouts: Annotated[int, Field(ge=1, le=100)] = 2
+    """requests in a row without a chunk in time that lose the session"""
     service_timeout_s: Annotated[float, _seconds(0.1, 60.0, "deadline of every call to a server")] = 2.0
     reset_timeout_s: Annotated[float, _seconds(0.1, 60.0, "deadline of the server's answer to a reset")] = 1.0
     degraded_after_s: Annotated[float, _seconds(0.1, 60.0, "chunks are late after this time")] = 1.0
@@ -121,12 +88,10 @@ class RobotConfig(Document):
     watchdog_timeout_s: Annotated[
         float, _seconds(0.05, 10.0, "control tick late by this: the command watchdog stops the controllers")
     ] = 0.2
-    accept_new_policy: Annotated[
-        bool, Field(description="reconnect even to a server whose policy differs from the first session's")
-    ] = False
-    accept_weight_updates: Annotated[
-        bool, Field(description="use a server whose policy trainers may change while it is served")
-    ] = True
+    accept_new_policy: bool = False
+    """reconnect even to a server whose policy differs from the first session's"""
+    accept_weight_updates: bool = True
+    """use a server whose policy trainers may change while it is served"""
     tags: Annotated[
         tuple[str, ...],
         AfterValidator(_check_tags),
@@ -135,15 +100,10 @@ class RobotConfig(Document):
             f"{MAX_TAGS} at most, such as `site=lab_2`"
         ),
     ] = ()
-    allow_fault_injection: Annotated[
-        bool, Field(description="serve `inject_fault`: whoever calls it disturbs this robot")
-    ] = False
-    preview: Annotated[
-        bool,
-        Field(
-            description="publish the queued actions on `remote_inference/preview` whenever a chunk joins them"
-        ),
-    ] = False
+    allow_fault_injection: bool = False
+    """serve `inject_fault`: whoever calls it disturbs this robot"""
+    preview: bool = False
+    """publish the queued actions on `remote_inference/preview` whenever a chunk joins them"""
 
     @model_validator(mode="after")
     def _consistent(self) -> RobotConfig:

@@ -199,7 +199,7 @@ def _bound_accelerations(document: dict[str, Any], rng: random.Random, rate_hz: 
         if jerky:
             section[f"max_{prefix}jerk"] = most * rate_hz / rng.choice([1.0, 5.0])
         if slow and not prefix and "position" not in section:
-            section["max_deceleration"] = most * rng.choice([1.0, 3.0])
+            section["max_deceleration"] = most * rng.choice([0.5, 1.0, 3.0])
 
 
 class Wandering(SimulatedServer):

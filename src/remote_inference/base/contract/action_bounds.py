@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from remote_inference.base.contract.action_kinds import LimitKind
-from remote_inference.base.contract.fields import Finite, Name, Positive, require_unique
+from remote_inference.base.contract.fields import Bound, Finite, Name, Positive, require_unique
 from remote_inference.base.contract.policy_units import PolicyRotation, is_degree
 from remote_inference.base.documents.document import Document
 
@@ -58,13 +58,13 @@ class PoseAction(Document):
     """bound on the way of the command, along the straight line [m/s]"""
     max_angular_velocity: Positive
     """bound on the turn of the command, along the shortest arc [rad/s]"""
-    max_acceleration: Positive | None = None
+    max_acceleration: Bound | None = None
     """bound on the change of its velocity, in any direction; left out: none [m/s2]"""
-    max_angular_acceleration: Positive | None = None
+    max_angular_acceleration: Bound | None = None
     """the same of its angular velocity; left out: none [rad/s2]"""
-    max_jerk: Positive | None = None
+    max_jerk: Bound | None = None
     """bound on the change of its acceleration; left out: none [m/s3]"""
-    max_angular_jerk: Positive | None = None
+    max_angular_jerk: Bound | None = None
     """the same of its angular acceleration; left out: none [rad/s3]"""
     max_following_error: Positive | None = None
     """distance from its command beyond which a pose does not follow it; left out: its way in 0.25 s at
@@ -150,13 +150,13 @@ class JointLimit(Document):
     """highest command, above min; a switch that is closed [unit of the action]"""
     max_velocity: Annotated[Positive | None, Field(validate_default=True)] = None
     """bound on the change of the command, required but for switches [unit/s]"""
-    max_acceleration: Positive | None = None
+    max_acceleration: Bound | None = None
     """position and velocity actions: bound on the change of the command's velocity, which every source obeys;
     left out: none [unit/s2, of a velocity unit/s]"""
-    max_jerk: Positive | None = None
+    max_jerk: Bound | None = None
     """bound on the change of that acceleration, with max_acceleration; left out: none [unit/s3, of a velocity
     unit/s2]"""
-    max_deceleration: Positive | None = None
+    max_deceleration: Bound | None = None
     """position and velocity actions: how fast the command slows down when nothing is left to execute; left
     out: at once, as fast as the drive can [unit/s2, of a velocity unit/s]"""
     max_following_error: Annotated[

@@ -25,19 +25,24 @@ from remote_inference.robot.step_lock import StepLock
 # -- A person's commands during a takeover: the newest one, while it is young ----------------------------
 
 
+TREND_NS = 100_000_000  # of a person's commands that say how fast they move: several joined topics take turns
+GAP_NS = 50_000_000  # between them, beyond twice the mean of which they have ended
+
+
 class HumanCommands:
-    """One thread deposits, the control thread reads: the newest command is swapped whole."""
+    """One thread deposits, the control thread reads: the last commands are swapped whole."""
 
     def __init__(self, silent_s: float, lock: StepLock | None = None) -> None:
         """silent_s: a command is not executed for longer than this."""
         self._silent_ns = int(silent_s * 1e9)
         self._lock = lock or StepLock()
-        self._newest: tuple[Float64Array, int] | None = None
+        self._last: tuple[tuple[Float64Array, int], ...] = ()
 
     def deposit(self, action: Float64Array, now_ns: int) -> None:
         """Store a command `[action_dim]` and the monotonic time of its arrival [ns]."""
         with self._lock:
-            self._newest = (action, now_ns)
+            recent = tuple(said for said in self._last if now_ns - said[1] <= TREND_NS)
+            self._last = (*(recent or self._last[-1:]), (action, now_ns))
 
     def newest(self, now_ns: int, since_ns: int) -> Float64Array | None:
         """Return the command `[action_dim]` to execute now, None when the topic is silent.
@@ -45,10 +50,22 @@ class HumanCommands:
         since_ns: monotonic time [ns] from which on commands count; those from before were for another moment.
         """
         with self._lock:
-            newest = self._newest
-        if newest is None or newest[1] < since_ns or now_ns - newest[1] > self._silent_ns:
+            last = self._last
+        if not last or last[-1][1] < since_ns or now_ns - last[-1][1] > self._silent_ns:
             return None
-        return newest[0]
+        return last[-1][0]
+
+    def before(self, now_ns: int, since_ns: int) -> tuple[Float64Array, float] | None:
+        """Return an earlier command, and how long [s] before the newest it came, while they go on; else None.
+
+        As of `newest`.
+        """
+        with self._lock:
+            last = [said for said in self._last if said[1] >= since_ns]
+        if len(last) < 2 or (time_ns := last[-1][1] - last[0][1]) <= 0:
+            return None
+        gap_ns = 2 * time_ns // (len(last) - 1)
+        return (last[0][0], time_ns / 1e9) if now_ns - last[-1][1] <= max(gap_ns, GAP_NS) else None
 
 
 class TakeoverTopics:

@@ -76,7 +76,8 @@ def estimate(
     state: MotionState, inputs: TickInputs, rules: MotionRules
 ) -> tuple[MotionState, Estimate, list[str]]:
     """Return the state of this tick, where its joints may be, and the guard's rules that count."""
-    operator, before, last, was_led = inputs.operator, state.operator, state.timing, state.joints.led_back
+    operator, before, last = inputs.operator, state.operator, state.timing
+    was_led, commanded_ns = state.joints.led_back, state.joints.commanded_ns
     was_stopped = operator.losses != before.losses
     if operator.withheld != before.withheld:
         state = replace(state, sent=state.before)
@@ -97,20 +98,19 @@ def estimate(
         state = state.send(ramp_begins=rules.ramp_ns > 0)  # what is back begins as gently as it was tried
     state = replace(state, misses_controller=is_absent)
     if rules.guard.bounds.exist:
-        is_on_time = inputs.now_ns - (last.ticked_ns or 0) <= rules.late_after_ns
-        went_on = last.commanded and is_on_time and operator.withheld == before.withheld
-        moving = _find_moving(state, rules, was_led, went_on=went_on)
-        state = state.send(motion=state.sent.motion.where(moving))
+        goes_on = (last.commanded or last.waits) and operator.withheld == before.withheld
+        goes_on &= inputs.now_ns - commanded_ns <= rules.moves_for_ns
+        state = state.send(motion=state.sent.motion.where(_find_moving(state, rules, was_led, goes_on)))
     return replace(state, before=state.sent), found, counted
 
 
-def _find_moving(state: MotionState, rules: MotionRules, was_led: BoolArray, *, went_on: bool) -> BoolArray:
+def _find_moving(state: MotionState, rules: MotionRules, was_led: BoolArray, goes_on: bool) -> BoolArray:
     """Return the mask `[action_dim]` of what still moves as its last command did.
 
-    In silence drives stop, but trajectory controllers go on along their points. was_led: before this tick:
-    what is led back begins at rest.
+    In silence drives stop, but trajectory controllers go on along their points. What is led back begins at
+    rest: was_led: before this tick.
     """
-    joints, moving = state.joints, np.full(len(rules.names), went_on)
+    joints, moving = state.joints, np.full(len(rules.names), goes_on)
     if state.sent.look_ahead.points is not None:
         moving |= rules.is_led_ahead
     return moving & ((joints.led_back & was_led) | ~joints.unknown) & (not is_forgotten(state))
@@ -172,8 +172,11 @@ def _catch_up(state: MotionState, now_ns: int, rules: MotionRules) -> tuple[Moti
         last = state.sent.command
         assert last is not None, "a controller is led before it goes on by itself"
         command = np.where(rules.is_led_ahead, ahead.point(max(periods, executed)), last)
-        motion = rules.guard.bounds.motion_of(ahead.points[max(0, executed - SETTLED) : executed + 1])
-        state = state.send(command=command, motion=motion if executed else state.sent.motion)
+        begin, motion = max(0, executed + 1 - SETTLED), Motion.rest(len(last))
+        if periods < len(ahead.points) - 1:  # on its way to the next point
+            under_way = ahead.points[begin : executed + 2]
+            motion = rules.guard.bounds.motion_of(under_way, None if begin else state.sent.motion)
+        state = state.send(command=command, motion=motion)
     return state, ahead.foreseen.rules_of(ahead.executed, executed)
 
 
@@ -392,9 +395,6 @@ def _measured_since(positions: Float64Array | None, times_ns: Times, oldest_ns: 
 def _of_one_sign(
     measured: Float64Array | None, command: Float64Array | None, rules: MotionRules
 ) -> Float64Array | None:
-    """Return what is measured, a pose's quaternion with the sign of the last command's.
-
-    A pose without an orientation says nothing of where the robot is.
-    """
+    """Return what is measured, poses with the sign of the last command's; None without an orientation."""
     poses = rules.masks.poses
     return measured if measured is None or not poses.exist else poses.unify(measured, command)

@@ -141,9 +141,10 @@ class Playback:
         """Return what one control period commands. heard_ns: as of `Engine.play`."""
         with self._lock:
             operator = self.control.operator
-            person = None
+            person = before = None
             if operator.taken_over and self._human is not None:
                 person = self._human.newest(now_ns, operator.person_since_ns)
+                before = self._human.before(now_ns, operator.person_since_ns)
             inputs = TickInputs(
                 now_ns,
                 now_ns if heard_ns is None else heard_ns,
@@ -152,6 +153,7 @@ class Playback:
                 self._unsubscribed,
                 person,
                 self._queue.plan,
+                before,
             )
             outcome = decide(self._state, inputs, self.rules)
             self._state = outcome.state

@@ -27,6 +27,7 @@ from remote_inference.robot.safety.guard import Guard
 from remote_inference.robot.safety.measurement_gate import FIRST_S
 from remote_inference.robot.watchdog import EXECUTOR_STALE_NS
 
+DRIVE_SILENT_NS = 50_000_000  # without a command, after which a drive has stopped
 LATE_PERIODS = 1.5  # without a tick, until the first waits for what was heard meanwhile
 HURRY_NS = 5_000_000  # from a tick's decision to its command: Python's threads wait so long for each other
 # By default a joint may be as far from its command as it gets at max_velocity in this time [s]: four times as
@@ -203,6 +204,11 @@ class MotionRules:
     def has_others(self) -> bool:
         """Whether some actions go on in silence until they get zero: velocities and efforts."""
         return bool(self.masks.goes_on.any())
+
+    @property
+    def moves_for_ns(self) -> int:
+        """Time [ns] after a command in which the next one goes on from its motion, and begins at no rest."""
+        return max(self.late_after_ns, DRIVE_SILENT_NS)
 
     @property
     def can_go_on(self) -> bool:

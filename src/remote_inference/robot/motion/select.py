@@ -323,8 +323,23 @@ def _person(situation: Situation) -> Choice | None:
     """Command what a person sends who has taken over."""
     if not situation.state.operator.taken_over:
         return None
-    state = replace(situation.onward, starved="")
-    return Choice(state, Order.LEAD, situation.inputs.person, situation.start, CommandSource.HUMAN)
+    state, person = replace(situation.onward, starved=""), situation.inputs.person
+    onward = _person_onward(situation)
+    return Choice(state, Order.LEAD, person, situation.start, CommandSource.HUMAN, onward=onward)
+
+
+def _person_onward(situation: Situation) -> Float64Array | None:
+    """Return where a person goes on as in the last messages `[ticks, action_dim]`; None: nobody knows."""
+    inputs, rules = situation.inputs, situation.rules
+    person, before, bounds = inputs.person, inputs.person_before, rules.guard.bounds
+    if person is None or before is None or not bounds.exist:
+        return None
+    begin = rules.masks.poses.unify(before[0], person) if rules.masks.poses.exist else before[0]
+    if begin is None or not np.isfinite(person - begin).all():
+        return None
+    ticks_s = rules.period_ns / 1e9 * np.array(bounds.ahead)
+    onward: Float64Array = person + ticks_s[:, np.newaxis] * (person - begin) / before[1]
+    return onward
 
 
 def _plan(situation: Situation) -> Choice | None:

@@ -34,7 +34,8 @@ class TickInputs:
 
     heard_ns: until then the executor has run what came. stop: what has stopped the robot, "" for nothing.
     unsubscribed: joints whose commands no active controller subscribes to. person: the newest command of a
-    person who has taken over, None while they are silent. plan: the actions ahead.
+    person who has taken over, None while they are silent. plan: the actions ahead. person_before: an earlier
+    command of the person, and how long [s] before the newest it came; None: the person rests there.
     """
 
     now_ns: int
@@ -44,6 +45,7 @@ class TickInputs:
     unsubscribed: BoolArray
     person: Float64Array | None
     plan: Plan
+    person_before: tuple[Float64Array, float] | None = None
 
 
 @dataclass(frozen=True)

@@ -63,9 +63,8 @@ REPAIR_TIMEOUT_S = 4.0
 class RobotParameters(RobotConfig, NodeParameters):
     """The parameters of the robot and of its driving."""
 
-    contract: Annotated[
-        str, Field(min_length=1, description="path of the YAML that maps this robot's topics to the policy")
-    ]
+    contract: Annotated[str, Field(min_length=1)]
+    """path of the YAML that maps this robot's topics to the policy"""
 
 
 class RemoteInference(RobotNode):

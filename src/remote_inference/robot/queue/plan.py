@@ -230,9 +230,9 @@ class Interpolation:
     def points_after(self, before: Progress, progress: Progress, ticks: Sequence[int]) -> Float64Array | None:
         """Return where some of the next ticks will lead `[ticks, action_dim]`, if nothing new arrives.
 
-        ticks: from now on. After the last action the plan goes on as it did `before`; None: it just began.
+        ticks: from now on. When the last action has begun the plan goes on as `before`; None: it just began.
         """
-        known = self._ticks * (len(progress.plan) + 1) - progress.tick - 1
+        known = max(0, self._ticks * len(progress.plan) - progress.tick)
         if not known and before.action is None:
             return None
         last = self._point_at(progress, known)

@@ -75,15 +75,16 @@ class Target(NamedTuple):
     """What one tick wants of an axis.
 
     place: of the last command. way: from there to what is wanted, which moves on at `follows`. fastest: that
-    is allowed now. shift, trend: from what is wanted to where the way leads, and the velocity there.
+    is allowed now. ways: from what is wanted to the samples of `Trend`, () where it rests there. is_rough:
+    they are too rough for the bound of jerk.
     """
 
     place: float
     way: float
     fastest: float
     follows: float
-    shift: float
-    trend: float
+    ways: Sequence[float] = ()
+    is_rough: bool = False
 
 
 class PoseTarget(NamedTuple):
@@ -93,8 +94,8 @@ class PoseTarget(NamedTuple):
     way: list[float]
     fastest: float
     follows: list[float]
-    shift: list[float]
-    trend: list[float]
+    ways: Sequence[Sequence[float]]
+    is_rough: list[bool]
 
 
 @dataclass(frozen=True)
@@ -130,11 +131,19 @@ class Axis:
         fastest, most = self.fastest, self.acceleration
         is_long = distance * most > fastest * fastest
         time_s = distance / fastest + fastest / most if is_long else 2.0 * math.sqrt(distance / most)
+        if self.jerk == math.inf:
+            return time_s
         return time_s + min(most / self.jerk, math.pow(32.0 * distance / self.jerk, 1 / 3))
 
     def leaves(self, end: float, velocity: float) -> bool:
         """Return whether what moves so, and comes to rest there, rests beyond a limit."""
         return end > self.high + TINY if velocity > 0.0 else velocity < 0.0 and end < self.low - TINY
+
+    def limit_passed(self, place: float, span: tuple[float, float]) -> float | None:
+        """Return the limit beyond which a motion leads that spans so much below and above; None: neither."""
+        if span[1] > 0.0 and self.leaves(place + span[1], 1.0):
+            return self.high
+        return self.low if span[0] < 0.0 and self.leaves(place + span[0], -1.0) else None
 
     def advance(self, target: Target, velocity: float, period_s: float) -> float | None:
         """Return the next velocity, None where the step that gets to what is wanted breaks no bound.
@@ -170,7 +179,7 @@ class PoseAxes:
     """The position of a pose or its orientation, as a vector of three axes whose length is bounded.
 
     columns: of the action vector, for an orientation the four of its quaternion. axes: each with its share of
-    the bounds, for what bounds single axes. pose: that it belongs to.
+    the bounds of acceleration and jerk, for what bounds single axes. pose: that it belongs to.
     """
 
     pose: str
@@ -182,9 +191,9 @@ class PoseAxes:
     def of(cls, pose: str, columns: Sequence[int], bounds: Axis, *box: Sequence[float]) -> PoseAxes:
         """box: lowest and highest position; none of an orientation."""
         share = 1.0 / math.sqrt(3.0)
-        most = [share * one for one in (bounds.fastest, bounds.acceleration, bounds.jerk)]
+        most = bounds.fastest, share * bounds.acceleration, share * bounds.jerk
         low, high = box or (3 * [-math.inf], 3 * [math.inf])
-        axes = [Axis(columns[axis], most[0], most[1], most[2], low[axis], high[axis]) for axis in range(3)]
+        axes = [Axis(columns[axis], *most, low[axis], high[axis]) for axis in range(3)]
         return cls(pose, tuple(columns), bounds, tuple(axes))
 
     @property
@@ -220,25 +229,42 @@ class PoseAxes:
             and math.dist(direct, follows) <= near
             and math.hypot(*direct) <= fastest * SLACK + TINY
         )
-        if is_within and not self._leaves(places, direct, period_s):
+        if is_within and not any(self._leaving(places, direct, period_s)):
             return None
-        lacks = [one - period_s * speed for one, speed in zip(way, follows, strict=True)]
-        distance = math.hypot(*lacks)
-        rate = brake(distance, self.bounds.acceleration, period_s) / distance if distance else 0.0
-        wanted = shorten([v + rate * lack for v, lack in zip(follows, lacks, strict=True)], fastest)
+        wanted = self.catch_up(target, period_s)
         changes = shorten([after - before for after, before in zip(wanted, velocity, strict=True)], most)
         found = [before + change for before, change in zip(velocity, changes, strict=True)]
-        if self._leaves(places, found, period_s):
-            return shorten(velocity, max(0.0, math.hypot(*velocity) - most))
-        return found
+        leaving = self._leaving(places, found, period_s)
+        if not any(leaving):
+            return found
+        # What leaves the box slows down as fast as it may; the rest of the bound is for the others.
+        speeds = [v if leaves else 0.0 for v, leaves in zip(velocity, leaving, strict=True)]
+        brakes = shorten(speeds, most)
+        rest = math.sqrt(max(0.0, most**2 - math.hypot(*brakes) ** 2))
+        others = shorten([0.0 if leaves else c for c, leaves in zip(changes, leaving, strict=True)], rest)
+        return [v - b + c for v, b, c in zip(velocity, brakes, others, strict=True)]
 
-    def _leaves(self, places: Sequence[float], velocity: Sequence[float], period_s: float) -> bool:
-        speed = math.hypot(*velocity)
-        braking = braking_way(speed, self.bounds.acceleration, period_s) / speed if speed else 0.0
-        return any(
-            axis.leaves(place + (period_s + braking) * v, v)
-            for axis, place, v in zip(self.axes, places, velocity, strict=True)
-        )
+    def catch_up(self, target: PoseTarget, period_s: float) -> list[float]:
+        """Return the velocity that catches up with a target, whatever the present one is."""
+        lacks = [one - period_s * speed for one, speed in zip(target.way, target.follows, strict=True)]
+        distance = math.hypot(*lacks)
+        rate = brake(distance, self.bounds.acceleration, period_s) / distance if distance else 0.0
+        wanted = [v + rate * lack for v, lack in zip(target.follows, lacks, strict=True)]
+        return shorten(wanted, target.fastest)
+
+    def _leaving(self, places: Sequence[float], velocity: Sequence[float], period_s: float) -> list[bool]:
+        """Return which axes leave the box if those that do slow down together, as late as may be."""
+        leaving = [True] * 3
+        for _ in range(2):  # of all axes, then of those alone that might leave then
+            speed = math.hypot(*(v for v, leaves in zip(velocity, leaving, strict=True) if leaves))
+            if not speed:
+                return [False] * 3
+            braking = braking_way(speed, self.bounds.acceleration, period_s) / speed
+            leaving = [
+                leaves and axis.leaves(place + (period_s + braking) * v, v)
+                for axis, place, v, leaves in zip(self.axes, places, velocity, leaving, strict=True)
+            ]
+        return leaving
 
 
 def find_axes(actions: Actions) -> list[Axis]:
@@ -253,6 +279,7 @@ def find_axes(actions: Actions) -> list[Axis]:
         if kind == "position" and min(most, stop) < math.inf:
             found.append(Axis(column, limit.fastest, most, jerk, *ends))
         elif kind == "velocity" and min(most, stop) < math.inf:
+            ends = (max(limit.min, -limit.fastest), min(limit.max, limit.fastest), stop)
             found.append(Axis(column, most, jerk, math.inf, *ends, is_velocity=True))
     return found
 

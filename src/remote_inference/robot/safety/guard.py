@@ -220,7 +220,7 @@ class Guard:
             interventions.append(VELOCITY_LIMIT)
         if motion is not None and self.bounds.exist:
             if onward is not None:
-                onward = self._unify_onward(np.clip(onward, self._min, self._max), safe)
+                onward = self._unify_onward(self.bounds.clip(onward, velocity_scale), safe)
             slow, motion, broken = self.bounds.ease(
                 safe, slow, start, motion, onward=onward, velocity_scale=velocity_scale
             )
@@ -266,6 +266,8 @@ class Guard:
         is_finite = np.isfinite(actions)
         if not is_finite.all():
             actions = actions[: int(np.argmin(is_finite.all(axis=1)))]
+        if not len(actions):
+            return Foreseen(actions)
         if self._switches.exist:
             actions = np.where(self._switches.places, reference, actions)
         if self._poses.exist:  # the step of a pose is no matter of single columns

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -19,16 +21,20 @@ from remote_inference.robot.safety.acceleration import (
     PoseAxes,
     PoseTarget,
     Target,
+    braking_way,
     find_axes,
     find_bounds,
     find_pose_axes,
     shorten,
     slow_down,
 )
-from remote_inference.robot.safety.jerk import JerkPlanner, Motion4
+from remote_inference.robot.safety.jerk import JerkPlanner, Motion4, end_braking, peak
 from remote_inference.robot.safety.trend import Trend
 
+Lead: TypeAlias = tuple[float, Sequence[float], bool]
+
 ROUNDING = 1e-6  # of a command that counts as unaltered
+ASIDE = 0.05  # of the square of a pose's velocity, which no direction takes from the others
 SETTLED = 3  # steps in a row without a change, after which a motion is known by its points
 
 
@@ -44,19 +50,28 @@ class MotionBounds:
         """Whether some stops take time."""
         bounds = find_bounds(actions)
         has_jerk = any(axis.jerk < math.inf for axis in bounds)
-        self._planner = JerkPlanner(period_s) if has_jerk else None
         limits = [actions.limit_of(name) for name in actions.names]
         self._limits = np.array([limit.min for limit in limits]), np.array([limit.max for limit in limits])
+        is_velocity = [actions.kind_of(name) == "velocity" for name in actions.names]
+        self._fastest = np.where(is_velocity, [limit.fastest for limit in limits], math.inf)
         self._most_jerk = np.full(len(limits), math.inf)
         self._most_jerk[[axis.column for axis in self._axes]] = [axis.jerk for axis in self._axes]
-        spans_s = [2.0 * axis.acceleration / axis.jerk for axis in bounds if axis.jerk < math.inf]
+        spans_s = [4.0 * axis.acceleration / axis.jerk for axis in bounds if axis.jerk < math.inf]
         self._trend = Trend(max(spans_s, default=0.0), period_s)
+        self._planner = JerkPlanner(self._trend, period_s) if has_jerk else None
         self.ahead = self._trend.ticks
         """Ticks ahead of the present one, at which `ease` looks where the plan goes on."""
 
     def look_ahead(self, points: Float64Array) -> Float64Array:
         """Return where the plan goes on after each of its points `[rows, ticks, action_dim]`."""
         found: Float64Array = self._trend.extend(points).swapaxes(0, 1)
+        return found
+
+    def clip(self, points: Float64Array, velocity_scale: float) -> Float64Array:
+        """Return points `[..., action_dim]` within the limits of positions, or of velocities."""
+        lowest, highest = self._limits
+        most = velocity_scale * self._fastest
+        found: Float64Array = np.clip(points, np.maximum(lowest, -most), np.minimum(highest, most))
         return found
 
     def ease(
@@ -100,19 +115,22 @@ class MotionBounds:
 
     def _find_leads(
         self, wanted: Float64Array, slow: Float64Array, onward: Float64Array | None
-    ) -> list[list[float]]:
-        """Return of each action `follows`, `shift` and `trend` of a `Target`."""
+    ) -> list[Lead]:
+        """Return of each action `follows`, `ways` and `is_rough` of a `Target`."""
         if onward is None:
-            return [[0.0, 0.0, 0.0]] * len(wanted)
+            return [(0.0, (), False)] * len(wanted)
         is_velocity = [axis.column for axis in self._axes if axis.is_velocity]
         begin = wanted.copy()
         begin[is_velocity] = slow[is_velocity]
-        found: list[list[float]] = self._stack_leads(onward - begin).tolist()
-        return found
+        ways = onward - begin
+        follows, each = (ways[0] / self._period_s).tolist(), ways.T.tolist()
+        return list(zip(follows, each, self._find_rough(ways).tolist(), strict=True))
 
-    def _stack_leads(self, ways: Float64Array) -> Float64Array:
-        """Return `follows`, `shift` and `trend` `[..., action_dim, 3]` of the ways to the samples."""
-        return np.stack([ways[0] / self._period_s, *self._trend.fit(ways, self._most_jerk)], axis=-1)
+    def _find_rough(self, ways: Float64Array) -> BoolArray:
+        """Return what of some ways to the samples `[samples, ..., action_dim]` is rough."""
+        if self._planner is None:
+            return np.zeros(ways.shape[1:], bool)
+        return self._trend.is_rough(ways, self._most_jerk)
 
     def _move(self, axis: Axis, target: Target, last: Motion4) -> tuple[str, Motion4]:
         """Return the bound that the direct step breaks, "" for none, and the next motion."""
@@ -139,14 +157,16 @@ class MotionBounds:
             times_s[pose.pose] = max(times_s.get(pose.pose, 0.0), math.hypot(*way) / pose.bounds.fastest)
         targets = []
         for pose, way in zip(self._poses, ways, strict=True):
-            time_s, follows, shift, trend = times_s[pose.pose], [0.0] * 3, [0.0] * 3, [0.0] * 3
+            time_s, follows, each, rough = times_s[pose.pose], [0.0] * 3, 3 * [()], 3 * [False]
             fastest = velocity_scale * (math.hypot(*way) / time_s if time_s else pose.bounds.fastest)
             if onward is not None:
                 ahead = np.array([pose.way(wanted, row) for row in onward])
                 follows = shorten((ahead[0] / self._period_s).tolist(), pose.bounds.fastest)
-                most_jerk = np.array([axis.jerk for axis in pose.axes])
-                shift, trend = (aim.tolist() for aim in self._trend.fit(ahead, most_jerk))
-            targets.append(PoseTarget(start[[*pose.places]].tolist(), way, fastest, follows, shift, trend))
+                each = ahead.T.tolist()
+                if pose.bounds.jerk < math.inf:
+                    most_jerk = np.array([axis.jerk for axis in pose.axes])
+                    rough = self._trend.is_rough(ahead, most_jerk).tolist()
+            targets.append(PoseTarget(start[[*pose.places]].tolist(), way, fastest, follows, each, rough))
         return targets
 
     def _move_pose(
@@ -168,13 +188,15 @@ class MotionBounds:
             if not broken and (
                 math.dist(changes, last[1]) > bounds.jerk * period_s
                 or math.dist(onward, changes) > bounds.jerk * period_s
-                or any(self._planner.breaks(*step) for step in steps)
+                or any(self._planner.passes_limits(*step) for step in steps)
             ):
                 broken = JERK_LIMIT
             if broken:
-                share = target.fastest / math.sqrt(3.0)
+                peaks = [peak(motion[2], motion[3], axis.jerk) for axis, _, motion in steps]
+                shares = _share(target.fastest, pose.catch_up(target, period_s), peaks)
                 moved = [
-                    self._planner.plan(axis, one._replace(fastest=share), last) for axis, one, last in steps
+                    self._planner.plan(axis, one._replace(fastest=share), last)
+                    for (axis, one, last), share in zip(steps, shares, strict=True)
                 ]
                 return broken, np.array(moved).T.tolist()
         ends = [u + 0.5 * period_s * a for u, a in zip(velocity, changes, strict=True)]
@@ -199,11 +221,15 @@ class MotionBounds:
         for axis in self._axes:
             if axis.is_velocity:
                 begins[:, axis.column] = slow[:, axis.column]
-        ways = np.clip(self._trend.extend(begins), *self._limits) - begins
-        leads = self._stack_leads(ways)
+        ways = self.clip(self._trend.extend(begins), velocity_scale) - begins
+        rough = self._find_rough(ways)
         for axis in self._axes:
             column = axis.column
-            wanted, lead = begins[:, column], leads[:, column].tolist()
+            wanted, each, is_rough = (
+                begins[:, column],
+                ways[:, :, column].T.tolist(),
+                rough[:, column].tolist(),
+            )
             last: Motion4 = tuple(rows[:, column].tolist())
             fastest = axis.allowed(velocity_scale)
             steep = self._find_steep(axis, fastest, wanted, float(begin[column]), last)
@@ -220,7 +246,8 @@ class MotionBounds:
                         known = np.concatenate([begin[[column]], found[:row, column]])[-SETTLED - 1 :]
                         last, place = _motion_after(known, period_s, last), targets[row - 1]
                 way = targets[row] - place
-                broken, last = self._move(axis, Target(place, way, fastest, *lead[row]), last)
+                lead = each[row][0] / period_s, each[row], is_rough[row]
+                broken, last = self._move(axis, Target(place, way, fastest, *lead), last)
                 before, place = place, place + period_s * last[0] if broken else targets[row]
                 found[row, column] = place
                 unaltered = 0 if broken else unaltered + 1
@@ -250,9 +277,12 @@ class MotionBounds:
         steep: BoolArray = ~(passes & (rest >= axis.low) & (rest <= axis.high))
         return steep
 
-    def motion_of(self, points: Float64Array) -> Motion:
-        """Return how the last of some points `[1 to 4, action_dim]` moved that were commanded as they are."""
-        found: Motion | None = None
+    def motion_of(self, points: Float64Array, last: Motion | None = None) -> Motion:
+        """Return how the last of some points `[1 to 4, action_dim]` moved that were commanded as they are.
+
+        last: how the first one did, None if nobody knows.
+        """
+        found = last
         for begin, end in itertools.pairwise(points):
             velocity = (end - begin) / self._period_s
             for pose in self._poses:
@@ -273,11 +303,24 @@ class MotionBounds:
                 continue
             speeds = last if axis.is_velocity else motion.velocity
             slows[column], slower = speeds[column], slow_down(speeds[column], change)
+            if not axis.is_velocity and axis.acceleration < math.inf:
+                way = braking_way(abs(slower), axis.deceleration, self._period_s)
+                way = self._period_s * slower + math.copysign(way, slower)
+                if axis.leaves(last[column] + way, slower):
+                    slower = slow_down(speeds[column], max(change, axis.acceleration * self._period_s))
+            step = slower - last[column] if axis.is_velocity else self._period_s * slower
+            found[column] = min(max(last[column] + step, axis.low), axis.high)
+            speed = (found[column] - last[column]) / self._period_s
+            # A stop may jerk, and so may its end: a chunk that ends it finds what can still come to rest.
             if axis.is_velocity:
-                found[column] = slower
+                rate = end_braking(found[column], min(axis.deceleration, axis.fastest), axis.acceleration)
+                moved.velocity[column] = moved.end_velocity[column] = rate
                 continue
-            moved.velocity[column] = slower
-            found[column] = min(max(last[column] + self._period_s * slower, axis.low), axis.high)
+            rate = min(abs(speed - speeds[column]) / self._period_s, axis.acceleration)
+            braking = end_braking(speed, rate, axis.jerk)
+            moved.velocity[column] = speed
+            moved.acceleration[column] = moved.end_acceleration[column] = braking
+            moved.end_velocity[column] = slow_down(speed, 0.5 * self._period_s * abs(braking))
         return (found, moved, slows) if slows.any() else None
 
     def way_s(self, begin: Float64Array, end: Float64Array) -> float:
@@ -286,6 +329,21 @@ class MotionBounds:
         ways = [(axis, abs(float(end[axis.column] - begin[axis.column]))) for axis in axes]
         ways += [(pose.bounds, math.hypot(*pose.way(begin, end))) for pose in self._poses]
         return max((axis.way_s(way) for axis, way in ways if math.isfinite(way)), default=0.0)
+
+
+def _share(fastest: float, wanted: list[float], peaks: list[float]) -> list[float]:
+    """Return how fast each of three axes may be: together as `fastest`, and nearly that along one of them.
+
+    What must get as fast as its peak keeps that, and slows down where more is left for others.
+    """
+    speed, left = math.hypot(*wanted), max(0.0, fastest**2 - math.hypot(*peaks) ** 2)
+    parts = [(1.0 - ASIDE) * (one / speed) ** 2 + ASIDE / 3.0 if speed else 1.0 / 3.0 for one in wanted]
+    shares = [fastest * math.sqrt(part) for part in parts]
+    rising = sum(part for part, share, most in zip(parts, shares, peaks, strict=True) if most < share)
+    return [
+        math.sqrt(most**2 + left * part / rising) if most < share else share
+        for part, share, most in zip(parts, shares, peaks, strict=True)
+    ]
 
 
 def _motion_after(points: Float64Array, period_s: float, last: Motion4) -> Motion4:
