@@ -9,23 +9,18 @@ are answered, the server's worker, decoder and pools. Blocks of the three situat
 
 from __future__ import annotations
 
-import argparse
-import os
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 from prepare_pool import MAX_BATCH, Case, StillPolicy, make_manifest
-from rich.console import Console
-from worker_rig import WorkerRig
+from worker_rig import WorkerRig, compare_schedulers
 
 from remote_inference.base.exchange import SessionKind
 from remote_inference.server.requests.request_decoder import RequestDecoder, sample_batch
-from remote_inference.server.schedulers import SCHEDULERS
 from remote_inference.server.sessions import Session
 from remote_inference.server.warmup import make_scheduler
-from remote_inference.tools.tables import Table, print_table
 
 ROBOTS, OTHERS = 4, 16
 ROBOT_PERIOD_S = 0.2
@@ -129,23 +124,7 @@ def measure(scheduler: str, blocks: int, seconds: float) -> list[tuple[str, ...]
     return rows
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--blocks", type=int, default=5, help="of each situation")
-    parser.add_argument("--seconds", type=float, default=4.0, help="of a block")
-    arguments = parser.parse_args()
-    console = Console()
-    load = f"{os.cpu_count()} processors, load average before the run: {os.getloadavg()[0]:.1f}"
-    console.print(METHOD, load, sep="\n", highlight=False)
-    rows: list[tuple[str, ...]] = []
-    for scheduler in SCHEDULERS.names:
-        with console.status(f"measuring: {scheduler}"):
-            rows += measure(scheduler, arguments.blocks, arguments.seconds)
-    columns = ("scheduler", "situation", "p50", "p99", "p99 above alone\ncalls of the policy", "others\n/s")
-    print_table(Table("Robots' answers [ms]", columns, rows, columns[2:]))
-
+COLUMNS = ("scheduler", "situation", "p50", "p99", "p99 above alone\ncalls of the policy", "others\n/s")
 
 if __name__ == "__main__":
-    main()
+    compare_schedulers(__doc__, METHOD, measure, "Robots' answers [ms]", COLUMNS)

@@ -4,9 +4,13 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+
+from rich.console import Console
 
 from remote_inference.base.exchange import Chunk
 from remote_inference.base.policy import Policy
@@ -14,10 +18,37 @@ from remote_inference.server.nodes.serving import TaskPool
 from remote_inference.server.policy_watch import PolicyWatch
 from remote_inference.server.requests.job import Consumers, Decoder
 from remote_inference.server.requests.worker import Worker
-from remote_inference.server.schedulers import Scheduler
+from remote_inference.server.schedulers import SCHEDULERS, Scheduler
 from remote_inference.server.sessions import Session
+from remote_inference.tools.tables import Table, print_table
 
 CLOSE_TIMEOUT_S = 5.0
+Rows = list[tuple[str, ...]]
+
+
+def compare_schedulers(
+    about: str | None,
+    method: str,
+    measure: Callable[[str, int, float], Rows],
+    title: str,
+    columns: tuple[str, ...],
+) -> None:
+    """Print a table of what is measured with each scheduler: `measure(scheduler, blocks, seconds)`.
+
+    about: the script's own text. method: how it measures. columns: the first two are words.
+    """
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--blocks", type=int, default=5, help="of each situation")
+    parser.add_argument("--seconds", type=float, default=4.0, help="of a block")
+    arguments = parser.parse_args()
+    console = Console()
+    load = f"{os.cpu_count()} processors, load average before the run: {os.getloadavg()[0]:.1f}"
+    console.print(method, load, sep="\n", highlight=False)
+    rows: Rows = []
+    for scheduler in SCHEDULERS.names:
+        with console.status(f"measuring: {scheduler}"):
+            rows += measure(scheduler, arguments.blocks, arguments.seconds)
+    print_table(Table(title, columns, rows, columns[2:]))
 
 
 class WorkerRig:
@@ -40,6 +71,7 @@ class WorkerRig:
         self._work, self._stop = threading.Event(), threading.Event()
         sizes = {"prepare": threads, "finish": 1} if threads else {}
         self._pools = [TaskPool(size, name, self._fail) for name, size in sizes.items()]
+        self._pools = [TaskPool(size, name, self._fail) for name, size in sizes.items()]
         prepare, finish = (pool.submit for pool in self._pools) if threads else (None, None)
         self._worker = Worker(
             policy,
@@ -50,6 +82,8 @@ class WorkerRig:
             watch=PolicyWatch(lambda: None, max_consecutive_failures=10, inference_timeout_s=30.0),
             prepare=prepare,
             finish=finish,
+            on_ready=self._work.set,
+            on_slow=self._pools[0].add_thread if threads else lambda: None,
             on_free=self._tell_worker,
         )
         self._device = threading.Thread(target=self._serve, name="device")
@@ -79,7 +113,7 @@ class WorkerRig:
 
     def _tell_worker(self) -> None:
         self._work.set()
-        self._worker.intake.prepare_ahead(self._sessions)
+        self._worker.intake.prepare(self._sessions)
 
     def _serve(self) -> None:
         while not self._stop.is_set():

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -73,6 +74,9 @@ ROWS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], list[str]]
     ("task", {"task": "clap"}, {"pin_task": True}, {}, ["'clap'", "'wave'"]),
     ("capacity", {}, {"active_sessions": 4, "load": 0.83}, {}, ["4 of 4", "83%"]),
     ("fps", {"fps": 10.0}, {"strict_fps": True}, {}, ["10", "20"]),
+    ("fps", {"fps": math.nan}, {}, {}, ["fps: found nan", "above 0 Hz"]),
+    ("fps", {"fps": math.inf}, {}, {}, ["fps: found inf", "above 0 Hz"]),
+    ("fps", {"fps": -1.0}, {}, {}, ["fps: found -1", "above 0 Hz"]),
 ]
 
 

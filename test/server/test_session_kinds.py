@@ -108,9 +108,9 @@ def test_an_evaluation_that_was_taken_ahead_waits_for_a_robot_that_has_opened_si
         calls.append([float(state[0]) for state in batch])
         if len(calls) == 1:
             bench.put(1, state=(1.0, 1.0))
-            bench.worker.intake.prepare_ahead(evaluations)
+            bench.worker.intake.prepare(evaluations)
             bench.put(2, state=(9.0, 9.0))
-            bench.worker.intake.prepare_ahead([*evaluations, robot])
+            bench.worker.intake.prepare([*evaluations, robot])
         return healthy(batch)
 
     bench.policy.answer = answer
@@ -134,7 +134,7 @@ def test_an_evaluation_that_waits_ahead_keeps_no_robot_from_being_taken_ahead():
     def answer(batch):
         for index in asking:
             bench.put(index)
-        bench.worker.intake.prepare_ahead(sessions)
+        bench.worker.intake.prepare(sessions)
         ahead.append([session.session_id for session in bench.sessions if session.in_service])
         return healthy(batch)
 

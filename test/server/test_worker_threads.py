@@ -16,6 +16,7 @@ import pytest
 from remote_inference.base.exchange import Chunk, ChunkStatus, SessionKind
 from remote_inference.base.policy import PolicyObservation, ServingMode
 from remote_inference.server.schedulers import MicroBatch, RoundRobin, Scheduler
+from remote_inference.server.sessions import SessionExpiry
 from support.builders import ShiftProcessors, SteadyPolicy, make_request
 from support.server.bench import Bench, serialize
 from support.waiting import wait_until
@@ -110,16 +111,24 @@ class Server:
 
     def __init__(self, scheduler: Scheduler, policy: WatchedPolicy, robots: int, threads: int) -> None:
         self.policy = policy
+        self.slow = 0  # times that a thread of the pool was taken for long
         self.out = Gate()
         self._pools = [ThreadPoolExecutor(threads, POOL), ThreadPoolExecutor(1, FINISH)]
         prepare, finish = (pool.submit for pool in self._pools)
+        self._work = threading.Event()
+        self._stop = threading.Event()
         self.bench = Bench(
-            policy, scheduler, robots, prepare=prepare, finish=finish, on_free=self._tell_worker
+            policy,
+            scheduler,
+            robots,
+            prepare=prepare,
+            on_ready=self._work.set,
+            finish=finish,
+            on_slow=self._count_slow,
+            on_free=self._tell_worker,
         )
         self.bench.refuse = lambda what, _: self.out.pass_through() if what == "chunk" else None
         self.sessions = self.bench.sessions
-        self._work = threading.Event()
-        self._stop = threading.Event()
         self._device = threading.Thread(target=self._serve, name=DEVICE)
         self._device.start()
 
@@ -153,9 +162,12 @@ class Server:
             pool.shutdown()
         assert not self._device.is_alive()
 
+    def _count_slow(self) -> None:
+        self.slow += 1
+
     def _tell_worker(self) -> None:
         self._work.set()
-        self.bench.worker.intake.prepare_ahead(self.sessions)
+        self.bench.worker.intake.prepare(self.sessions)
 
     def _serve(self) -> None:
         while not self._stop.is_set():
@@ -329,13 +341,55 @@ def test_answers_that_do_not_leave_show_as_a_device_that_hangs(start: Start):
     assert len(server.policy.calls) == 3
 
 
-def test_a_processor_that_hangs_shows_as_an_inference_that_does_not_end(start: Start):
-    server = start()
+def test_a_processor_that_hangs_keeps_nobody_else_waiting_and_costs_its_session(start: Start):
+    server = start(threads=2)
     server.processors(0).gate.shut()
     server.ask(0)
     wait_until(lambda: server.processors(0).gate.waiting == 1, "the processor hangs", DEADLINE_S)
-    server.bench.now_ns += 31 * 10**9
-    assert "has not ended for 31 s" in server.bench.watch.unhealthy_reason(server.bench.now_ns)
+    server.bench.now_ns += 11 * 10**9
+    server.ask(1)
+    server.ask(2)
+    server.wait_for_answers(2)
+    assert {chunk.session_id for chunk in server.chunks} == {"s1", "s2"}
+    assert server.bench.watch.unhealthy_reason(server.bench.now_ns) == ""
+    expiry = SessionExpiry(grace_s=60.0, idle_timeout_s=600.0)
+    ((session, reason),) = expiry.expired(server.sessions, lambda _: True, server.bench.now_ns)
+    assert session is server.sessions[0]
+    assert reason == "its request has been prepared for 11 s without end"
+
+
+def test_a_slow_preparation_gets_a_thread_of_its_own_from_then_on(start: Start):
+    """The pool has one thread: while it is taken, a thread is added; the next slow request needs none."""
+    server = start(threads=1)
+    slow = server.processors(0)
+    for count in (1, 2):
+        slow.gate.shut()
+        server.ask(0)
+        wait_until(lambda: slow.gate.waiting == 1, "the slow preparation", DEADLINE_S)
+        if count == 1:
+            server.bench.now_ns += 200_000_000
+            server.ask(1)
+            wait_until(lambda: server.slow == 1, "a thread is asked for", DEADLINE_S)
+        else:  # from now on nobody waits for it at all
+            server.ask(1)
+            server.wait_for_answers(3)
+        slow.gate.open()
+        server.wait_for_answers(2 * count)
+    assert server.slow == 1
+    assert slow.threads == {POOL, "prepare", FINISH}
+
+
+def test_a_request_whose_preparation_took_long_is_served_when_it_is_ready(start: Start):
+    server = start(MicroBatch(2, window_ns=0), WatchedPolicy(max_batch=2), threads=3)
+    server.processors(0).gate.shut()
+    server.ask(0)
+    wait_until(lambda: server.processors(0).gate.waiting == 1, "a slow preparation", DEADLINE_S)
+    server.bench.now_ns += 200_000_000
+    server.ask(1)
+    server.wait_for_answers(1)
+    server.processors(0).gate.open()
+    server.wait_for_answers(2)
+    assert [chunk.session_id for chunk in server.chunks] == ["s1", "s0"]
 
 
 def test_an_exchange_of_weights_that_hangs_shows_as_an_inference_that_does_not_end(start: Start):

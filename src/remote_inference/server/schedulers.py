@@ -107,9 +107,8 @@ class MicroBatchOptions(SchedulerOptions):
     """How many requests, and how long one waits for others."""
 
     max_batch: Annotated[int, Field(ge=1, le=1_024, description="most requests in one call")] = 8
-    batch_window_ms: Annotated[
-        float, Field(ge=0.0, le=1_000.0, description="longest wait for more requests in one call [ms]")
-    ] = 5.0
+    batch_window_ms: Annotated[float, Field(ge=0.0, le=1000.0)] = 5.0
+    """longest wait for more requests in one call [ms]"""
 
     @property
     def most(self) -> int:
@@ -141,7 +140,7 @@ class MicroBatch:
             wait_ns = oldest_ns + self._window_ns - now_ns
             if not ready or wait_ns > 0:
                 return Selection(wait_ns=wait_ns if ready else 0)
-        return Selection(self._queue.take(ready, self._max_batch - chosen))
+        return Selection(self._queue.take(ready, max(0, self._max_batch - chosen)))
 
     def note_call(self, requests: int, took_ns: int) -> None:
         """Its choice depends on no duration."""
@@ -213,12 +212,8 @@ RECENT = 0.2  # of the mean is the last call's
 class DeadlineOptions(MicroBatchOptions):
     """The same, for one request at a time where a manifest says no more."""
 
-    max_batch: Annotated[
-        int,
-        Field(
-            ge=1, le=1_024, description="most requests in one call; where nothing is said 1, micro_batch: 8"
-        ),
-    ] = 1
+    max_batch: Annotated[int, Field(ge=1, le=1024)] = 1
+    """most requests in one call; where nothing is said 1, micro_batch: 8"""
 
 
 class Deadline(MicroBatch):
@@ -239,7 +234,7 @@ class Deadline(MicroBatch):
         left_ns = min(map(due_ns, ready), default=now_ns) - now_ns
         if left_ns > self._window_ns + self._times.expect_ns(self._max_batch):
             return super().select(ready, joinable, now_ns, chosen)
-        count = self._max_batch - chosen
+        count = max(0, self._max_batch - chosen)
         return Selection(self._queue.take(ready, min(count, self._most_in_time(chosen, left_ns))))
 
     def note_call(self, requests: int, took_ns: int) -> None:

@@ -114,6 +114,8 @@ class Session:
     oversized_requests: int = 0  # of the last requests in a row, those beyond max_request_bytes
     in_service: bool = False  # its request has been taken, and its answer is not out yet
     ended: bool = False  # it is not in the registry any more
+    preparing_since_ns: int | None = None  # its request is being prepared since then
+    prepares_apart: bool = False  # its requests take long to prepare, and get a thread of their own
     alone_until_ns: int = 0  # until then its requests share no call of the policy with others'
     account: Account = field(default_factory=Account)  # what serving it has cost
     link: Link | None = None  # none in rehearsals
@@ -245,6 +247,7 @@ FOREIGN_REQUESTS_MAX = 3
 OWN_REQUEST_NS = (
     3_000_000_000  # after one of its own, a session is not ended by what others send on its topic
 )
+HUNG_NS = 10_000_000_000  # of a preparation: its thread is lost, and so is the session
 # In a row. Receiving a message costs the other robots time by its size.
 OVERSIZED_REQUESTS_MAX = 3
 
@@ -284,6 +287,8 @@ class SessionExpiry:
         if session.oversized_requests >= OVERSIZED_REQUESTS_MAX:
             count = session.oversized_requests
             return f"its robot has sent {count} requests in a row that are larger than max_request_bytes"
+        if (since_ns := session.preparing_since_ns) is not None and now_ns - since_ns >= HUNG_NS:
+            return f"its request has been prepared for {(now_ns - since_ns) / 1e9:.0f} s without end"
         if asked_ns >= self._idle_timeout_ns:
             return f"no request for {asked_ns / 1e9:.0f} s"
         return ""

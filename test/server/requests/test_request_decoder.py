@@ -82,7 +82,7 @@ def test_samples_have_the_training_s_size_and_then_those_of_the_robots():
         shapes.append((images["rgb"].shape, images["depth"].shape))
     assert shapes == [
         ((48, 64, 3), (32, 24)),
-        ((480, 640, 3), (480, 640)),
+        ((120, 160, 3), (480, 640)),  # no more is decoded than twice what the policy sees
         ((96, 128, 3), (96, 128)),
     ]
 

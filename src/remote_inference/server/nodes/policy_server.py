@@ -31,7 +31,7 @@ from remote_inference.base.exchange import LOADING, SCHEMA_VERSION_MAX, SCHEMA_V
 from remote_inference.base.nodes.executors import add_node, answer_waiting, make_executor, spin_once
 from remote_inference.base.nodes.graph import UNKNOWN_NODE, full_name
 from remote_inference.base.nodes.parameters import NodeParameters, declare_parameters
-from remote_inference.base.nodes.robot_logger import about
+from remote_inference.base.nodes.robot_logger import ShownLogger, about
 from remote_inference.base.nodes.runtime import StartupError, is_stopping, run_node
 from remote_inference.base.nodes.timers import TimerSchedule
 from remote_inference.base.repeats import Repeats, without_numbers
@@ -203,6 +203,9 @@ class PolicyServer(LifecycleNode):
             return self._refuse_to_configure(reason if named else f"{self._manifest_path}: {reason}")
         self._log_capacity(self._serving)
         return TransitionCallbackReturn.SUCCESS
+
+    def get_logger(self) -> ShownLogger:
+        return ShownLogger(super().get_logger().name)
 
     @log_errors
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:

@@ -44,7 +44,7 @@ from remote_inference.server.policy_watch import PolicyWatch
 from remote_inference.server.requests.job import Consumers, find_foreign
 from remote_inference.server.requests.request_decoder import RequestDecoder, sample_requests
 from remote_inference.server.requests.request_log import RequestRecord
-from remote_inference.server.requests.worker import Submit, Worker
+from remote_inference.server.requests.worker import Worker
 from remote_inference.server.sessions import FOREIGN_REQUESTS_MAX, Session, SessionRegistry
 from remote_inference.server.warmup import Rehearsal, make_ready, make_scheduler
 
@@ -135,7 +135,7 @@ class DelayLine:
 
 
 class TaskPool:
-    """A fixed number of threads that run tasks in the order of `submit`.
+    """A number of threads that run tasks in the order of `submit`.
 
     Unlike those of `concurrent.futures` they are daemons: a processor that hangs must not keep the process
     from ending.
@@ -145,10 +145,16 @@ class TaskPool:
         """on_failure: called on the pool's thread with what a task raised; that thread then ends."""
         self._on_failure = on_failure
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        names = [f"{name}_{index}" for index in range(threads)]
-        self._threads = [threading.Thread(target=self._run, name=own, daemon=True) for own in names]
-        for thread in self._threads:
-            thread.start()
+        self._name = name
+        self._threads: list[threading.Thread] = []
+        for _ in range(threads):
+            self.add_thread()
+
+    def add_thread(self) -> None:
+        """Add a thread, in the place of one that is taken for long."""
+        name = f"{self._name}_{len(self._threads)}"
+        self._threads.append(threading.Thread(target=self._run, name=name, daemon=True))
+        self._threads[-1].start()
 
     def submit(self, task: Callable[[], None]) -> None:
         self._tasks.put(task)
@@ -311,7 +317,7 @@ class Serving:
     def _notify_worker(self) -> None:
         """Have the mailboxes read: by the inference thread if it waits, otherwise ahead by this one."""
         self._work.set()
-        self.worker.intake.prepare_ahead(self._registry.all())
+        self.worker.intake.prepare(self._registry.all())
 
     # -- the inference thread ------------------------------------------------------------------------------
 
@@ -349,6 +355,7 @@ class Serving:
         self.weights = self._open_weights(manifest, policy, rehearsal.run, self.watch.note_error)
         if self.weights:
             pools.callback(self.weights.close)
+        preparing = self._open_pool(len(os.sched_getaffinity(0)), "prepare", pools)
         self.worker = Worker(
             policy,
             partial(make_scheduler, manifest, policy.spec.max_batch),
@@ -361,16 +368,18 @@ class Serving:
             ),
             clock_ns=time.monotonic_ns,
             watch=self.watch,
-            prepare=self._open_pool(len(os.sched_getaffinity(0)), "prepare", pools),
-            finish=self._open_pool(1, "finish", pools),
+            prepare=preparing.submit,
+            on_ready=self._work.set,
+            on_slow=preparing.add_thread,
+            finish=self._open_pool(1, "finish", pools).submit,
             on_free=self._notify_worker,
             update_weights=self.weights.apply if self.weights else lambda: 0,
         )
 
-    def _open_pool(self, threads: int, name: str, pools: ExitStack) -> Submit:
+    def _open_pool(self, threads: int, name: str, pools: ExitStack) -> TaskPool:
         pool = TaskPool(threads, name, self._on_failure)
         pools.callback(pool.close, POOL_TIMEOUT_S)
-        return pool.submit
+        return pool
 
     def _serve(self) -> None:
         while not self._stop.is_set():

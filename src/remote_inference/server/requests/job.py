@@ -31,7 +31,7 @@ BLANK_REQUEST = Request(
 )
 
 
-@dataclass
+@dataclass(eq=False)
 class Job:
     """A request of a session. Its answer is a chunk, or an ERROR chunk with `error` as its message.
 
@@ -55,6 +55,9 @@ class Job:
     chunk_model: Float32Array = field(default_factory=no_rows)
     chunk_robot: Float32Array = field(default_factory=no_rows)
     error: str = ""
+    taken_ns: int = 0  # when it was taken from its mailbox
+    prepared: bool = False
+    is_apart: bool = False  # its preparation is not waited for
 
     def record(self, chunk: Chunk, ready_ns: int, unsent: str = "") -> RequestRecord:
         """Return the record of the job that `chunk` answers. unsent: why it was not sent; empty: it was."""

@@ -6,159 +6,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 from remote_inference.base.policy import Policy, ServingMode, predict_all, show_policy_version
 from remote_inference.server.policy_watch import PolicyWatch
+from remote_inference.server.requests.intake import Intake, Submit
 from remote_inference.server.requests.job import Consumers, Decoder, Finishing, Job, Preparation
-from remote_inference.server.schedulers import Scheduler, Selection
+from remote_inference.server.schedulers import Scheduler
 from remote_inference.server.sessions import Session
 
-Submit = Callable[[Callable[[], None]], None]  # runs a task later, on another thread
-
 LOST_WAKE_UP_S = 0.1  # longest wait without a check
-
-
-@dataclass
-class Batch:
-    """Requests for one call of the policy. Threads of the pool prepare all but `own`."""
-
-    jobs: list[Job] = field(default_factory=list)
-    own: list[Job] = field(default_factory=list)  # that the device's thread prepares
-    preparing: int = 0  # jobs that the pool has not finished yet
-
-
-@dataclass
-class _Rank:
-    """The scheduler and the next batch of the robots, or of the sessions that yield to them."""
-
-    scheduler: Scheduler
-    ahead: Batch = field(default_factory=Batch)
-
-    def take_ahead(self) -> Batch:
-        batch, self.ahead = self.ahead, Batch()
-        return batch
-
-
-class Intake:
-    """Chooses batches from the mailboxes, and prepares the next one while the policy computes.
-
-    Sessions that yield are not selected while a robot waits, and never ahead while a robot has a session: a
-    robot waits at most for the call of the policy that is running.
-
-    At most one batch of each rank is prepared ahead. A session whose request has been taken is in service,
-    and not selected again until its answer is sent. Without a pool nothing is prepared ahead, and `complete`
-    prepares each request on the calling thread, in order.
-    """
-
-    def __init__(
-        self,
-        new_scheduler: Callable[[], Scheduler],
-        prepare: Callable[[Job], None],
-        clock_ns: Callable[[], int],
-        submit: Submit | None,
-    ) -> None:
-        """submit: runs a task on the pool; None: there is none."""
-        self._robots, self._yielding = _Rank(new_scheduler()), _Rank(new_scheduler())
-        self._prepare = prepare
-        self._clock_ns = clock_ns
-        self._submit = submit
-        self._changed = threading.Condition()  # guards all below, and the ranks
-        self._device_busy = False
-        self.wait_ns = 0  # time the scheduler waits to fill a batch; 0: until the next request
-
-    def prepare_ahead(self, sessions: Sequence[Session]) -> None:
-        """Add waiting requests to the next batch while the device is busy, and begin to prepare them.
-
-        Call it when a request has come or a session has left service; any thread may.
-        """
-        if self._submit is None:
-            return
-        with self._changed:
-            if self._device_busy:  # else its thread chooses, which may wait for more requests
-                robots, others = _by_rank(sessions)
-                rank = self._robots if robots else self._yielding
-                jobs = self._take_requests(self._ask(rank, robots or others, joinable=0))
-                rank.ahead.jobs += jobs
-                self._prepare_on_pool(rank.ahead, jobs)
-
-    def take(self, sessions: Sequence[Session]) -> Batch:
-        """Return the next batch, without jobs when there is none; for the device's thread."""
-        with self._changed:
-            batch, selection = self._choose(sessions)
-            if not batch.jobs:
-                self.wait_ns = selection.wait_ns
-                batch.jobs = self._take_requests(selection)
-                # The device's thread would only wait meanwhile: it prepares one of them itself.
-                batch.own = batch.jobs[:1] if self._submit else batch.jobs
-                self._prepare_on_pool(batch, batch.jobs[len(batch.own) :])
-            self._device_busy = bool(batch.jobs)
-        return batch
-
-    def complete(self, batch: Batch) -> None:
-        """Return when all requests of a batch are prepared."""
-        for job in batch.own:
-            self._prepare(job)
-        with self._changed:
-            while batch.preparing:
-                self._changed.wait(LOST_WAKE_UP_S)
-
-    def note_call(self, requests: int, took_ns: int) -> None:
-        """Tell the schedulers how long the policy took for a batch."""
-        with self._changed:
-            for rank in (self._robots, self._yielding):
-                rank.scheduler.note_call(requests, took_ns)
-
-    def _choose(self, sessions: Sequence[Session]) -> tuple[Batch, Selection]:
-        """Return the batch that was prepared ahead, or an empty one and a selection: robots first."""
-        robots, others = _by_rank(sessions)
-        if self._robots.ahead.jobs:
-            return self._robots.take_ahead(), Selection()
-        selection = self._ask(self._robots, robots, len(robots))
-        if selection.batch or selection.wait_ns:
-            return Batch(), selection
-        if self._yielding.ahead.jobs:
-            return self._yielding.take_ahead(), Selection()
-        return Batch(), self._ask(self._yielding, others, len(others))
-
-    def _ask(self, rank: _Rank, sessions: Sequence[Session], joinable: int) -> Selection:
-        ready = [
-            session for session in sessions if not session.in_service and session.mailbox.letter is not None
-        ]
-        return rank.scheduler.select(ready, joinable, self._clock_ns(), chosen=len(rank.ahead.jobs))
-
-    @staticmethod
-    def _take_requests(selection: Selection) -> list[Job]:
-        jobs = []
-        for session in selection.batch:
-            session.in_service = True  # before the mailbox is empty: `Serving.idle` checks it first
-            if (queued := session.mailbox.take()) is None:  # taken since, which no other thread does
-                session.in_service = False
-            else:
-                jobs.append(Job(session, queued))
-        return jobs
-
-    def _prepare_on_pool(self, batch: Batch, jobs: Sequence[Job]) -> None:
-        if self._submit is None:
-            return
-        batch.preparing += len(jobs)
-        for job in jobs:
-            self._submit(partial(self._prepare_for, batch, job))
-
-    def _prepare_for(self, batch: Batch, job: Job) -> None:
-        self._prepare(job)
-        with self._changed:
-            batch.preparing -= 1
-            self._changed.notify_all()
-
-
-def _by_rank(sessions: Sequence[Session]) -> tuple[list[Session], list[Session]]:
-    """Return the sessions of robots, and those that yield to them."""
-    robots = [session for session in sessions if not session.yields]
-    return robots, [session for session in sessions if session.yields]
-
-
 ALONE_NS = 10_000_000_000  # how long a session is served alone whose request has failed a batch
 MAX_FINISHING_BATCHES = 2  # being finished and waiting for it; a device that is faster waits
 
@@ -181,22 +38,27 @@ class Worker:
         watch: PolicyWatch,
         prepare: Submit | None = None,
         finish: Submit | None = None,
+        on_ready: Callable[[], None] = lambda: None,
+        on_slow: Callable[[], None] = lambda: None,
         on_free: Callable[[], None] = lambda: None,
         update_weights: Callable[[], int] = lambda: 0,
     ) -> None:
         """new_scheduler: makes one for robots, and one for the sessions that yield to them.
 
         clock_ns: monotonic. watch: counts the outcome of every batch. prepare: runs a task on one of several
-        threads. finish: runs tasks on one thread, in order. on_free: called by that thread when a session has
-        left service whose next request already waits. update_weights: called between two batches; may change
-        the policy's weights, and returns the version that the next batch is served with.
+        threads. on_ready, on_slow: as of `Intake`. finish: runs tasks on one thread, in order. on_free:
+        called by that thread when a session has left service whose next request already waits.
+        update_weights: called between two batches; may change the policy's weights, and returns the version
+        that the next batch is served with.
         """
         self._policy = policy
         self._clock_ns = clock_ns
         self._watch = watch
         self.finishing = Finishing(policy, watch, consumers, clock_ns)
         preparation = Preparation(decoder, clock_ns, self.finishing.note_error)
-        self.intake = Intake(new_scheduler, preparation.prepare, clock_ns, prepare)
+        self.intake = Intake(
+            new_scheduler, preparation.prepare, clock_ns, prepare, on_ready=on_ready, on_slow=on_slow
+        )
         self._finish = finish
         self._on_free = on_free
         self._update_weights = update_weights
@@ -211,14 +73,13 @@ class Worker:
         self._watch.check_when_due(self._clock_ns, episode_at_stake=at_stake)
         begin_ns = self._clock_ns()
         batch = self.intake.take(sessions)
-        if not batch.jobs:
+        if not batch:
             return False
         self.busy.begin(begin_ns)
-        self.intake.prepare_ahead(sessions)
-        self.intake.complete(batch)
-        for job in batch.jobs:
+        self.intake.prepare(sessions)
+        for job in batch:
             job.policy_version = policy_version
-        for jobs in self._split(batch.jobs):
+        for jobs in self._split(batch):
             self._serve(jobs)
         self.busy.add(begin_ns, self._clock_ns())
         return True

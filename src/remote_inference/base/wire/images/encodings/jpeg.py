@@ -42,9 +42,11 @@ class Simplejpeg:
         height, width, _, _ = simplejpeg.decode_jpeg_header(data)
         return height, width
 
-    def decode(self, data: ByteBuffer) -> NDArray[np.uint8]:
-        """Return the decoded image; greyscale becomes RGB."""
-        rgb: NDArray[np.uint8] = simplejpeg.decode_jpeg(data, "RGB", fastdct=True, fastupsample=True)
+    def decode(self, data: ByteBuffer, least: tuple[int, int] = (0, 0)) -> NDArray[np.uint8]:
+        """Return the decoded image; greyscale becomes RGB. least: as of `decode_jpeg`."""
+        rgb: NDArray[np.uint8] = simplejpeg.decode_jpeg(
+            data, "RGB", fastdct=True, fastupsample=True, min_height=least[0], min_width=least[1]
+        )
         return rgb
 
 
@@ -62,8 +64,10 @@ class Pillow:
         with PillowImage.open(io.BytesIO(data), formats=["JPEG"]) as image:
             return image.height, image.width
 
-    def decode(self, data: ByteBuffer) -> NDArray[np.uint8]:
+    def decode(self, data: ByteBuffer, least: tuple[int, int] = (0, 0)) -> NDArray[np.uint8]:
         with PillowImage.open(io.BytesIO(data), formats=["JPEG"]) as image:
+            if any(least):
+                image.draft("RGB", least[::-1])
             return np.array(image.convert("RGB"))
 
 
@@ -90,14 +94,19 @@ def encode_jpeg(rgb: NDArray[np.uint8], quality: int) -> bytes:
     return _JPEG.encode(np.ascontiguousarray(rgb), quality)
 
 
-def decode_jpeg(data: ByteBuffer) -> NDArray[np.uint8]:
+def decode_jpeg(data: ByteBuffer, least: tuple[int, int] = (0, 0)) -> NDArray[np.uint8]:
     """Return uint8 RGB `[height, width, 3]`; greyscale becomes RGB.
+
+    least: height and width that are needed. An image that is twice as large or more, both ways, is made
+    smaller as it is decoded, which takes a fraction of the time; (0, 0): none is.
 
     Raises ImageError for corrupt or truncated data, or a size beyond MAX_SIDE or MAX_PIXELS.
     """
-    jpeg_size(data)
+    height, width = jpeg_size(data)
+    if height < 2 * least[0] or width < 2 * least[1]:
+        least = (0, 0)
     try:
-        return _JPEG.decode(data)
+        return _JPEG.decode(data, least)
     except Exception as error:  # decoders raise a dozen types on corrupt data
         raise undecodable(data, "JPEG", error) from error
 
@@ -126,5 +135,5 @@ class Jpeg:
     def encode(image: NDArray[np.uint8], options: JpegOptions) -> bytes:
         return encode_jpeg(image, options.quality)
 
-    decode = staticmethod(decode_jpeg)
+    decode = decode_at_least = staticmethod(decode_jpeg)
     size = staticmethod(jpeg_size)
