@@ -262,9 +262,9 @@ BAD: list[tuple[Change, str, list[str]]] = [
     (limit(max_velocity=0), "actions.limits.elbow.max_velocity", ["0", "more than 0"]),
     (limit(max_velocity=-1), "actions.limits.elbow.max_velocity", ["-1", "more than 0"]),
     (lambda d: d["actions"]["limits"]["elbow"].pop("max_velocity"), "actions.limits.elbow.max_velocity", []),
-    (limit(max_acceleration=0), "actions.limits.elbow.max_acceleration", ["0", "more than 0"]),
-    (limit(max_acceleration=1, max_jerk=-1), "actions.limits.elbow.max_jerk", ["-1", "more than 0"]),
-    (limit(max_deceleration=0), "actions.limits.elbow.max_deceleration", ["0", "more than 0"]),
+    (limit(max_acceleration=0), "actions.limits.elbow.max_acceleration", ["0", "1e-06"]),
+    (limit(max_acceleration=1, max_jerk=-1), "actions.limits.elbow.max_jerk", ["-1", "1e-06"]),
+    (limit(max_deceleration=0), "actions.limits.elbow.max_deceleration", ["0", "1e-06"]),
     (limit(max_jerk=9), "actions.limits.elbow", ["max_jerk without max_acceleration", "expected both"]),
     (
         lambda d: d["actions"]["limits"].update(

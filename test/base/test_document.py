@@ -325,3 +325,8 @@ def test_a_key_that_stands_twice_among_very_many_is_named():
     keys = ", ".join(f'"k{index}": 1' for index in range(100_000))
     with pytest.raises(DocumentError, match=r"key 'k99999' found twice"):
         parse_json(f'{{{keys}, "k99999": 2}}', "f")
+
+
+def test_half_of_a_pair_of_surrogates_is_named_with_its_key():
+    with pytest.raises(DocumentError, match=re.escape(r"x: notes.task: found '\ud800' in a text")):
+        parse_document(parse_yaml('notes: {task: "wave \\ud800"}', "x"), Document, "x")

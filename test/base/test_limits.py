@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from remote_inference.base.limits import find_length_problem, shorten
+from remote_inference.base.errors import UserError
+from remote_inference.base.limits import find_length_problem, shorten, visible
 
 
 def test_a_text_within_its_bound_is_left_alone() -> None:
@@ -23,3 +24,18 @@ def test_a_text_that_is_cut_says_so(length: int) -> None:
     cut = shorten("T" * length, 64)
     assert len(cut) == 64
     assert cut.endswith(f"T... ({length} characters)")
+
+
+HOSTILE = "a\x1b[2J\x1b]0;mine\x07\u202eb\x9bc\nrobot_1: ok\t\x7f"
+
+
+def test_a_terminal_obeys_nothing_of_another_s_text() -> None:
+    shown = visible(HOSTILE)
+    assert shown.isprintable()
+    assert shown.startswith("a\\x1b[2J\\x1b]0;mine\\x07\\u202eb\\x9bc\\nrobot_1: ok")
+    assert visible("grüne Äpfel, 苹果, \N{RED APPLE}") == "grüne Äpfel, 苹果, \N{RED APPLE}"
+
+
+def test_a_text_in_lines_keeps_them_and_so_does_an_error() -> None:
+    assert visible("first\n\tsecond\r", in_lines=True) == "first\n\tsecond\\r"
+    assert str(UserError("found '\x1b[31m'\nexpected 2")) == "found '\\x1b[31m'\nexpected 2"

@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from remote_inference.base.policy import PastStep, PolicyError, PolicyObservation
+from remote_inference.base.policy import PastStep, PolicyError, PolicyObservation, find_chunk_problem
 from support.builders import CAMERA, make_spec
 
 
@@ -54,3 +54,13 @@ def test_an_observation_without_a_history_is_its_only_step():
     observation = PolicyObservation(present.state, present.images, "wave")
     assert observation.states.tolist() == [[3, 3]]
     assert observation.image_steps(CAMERA)[0] is present.images[CAMERA]
+
+
+@pytest.mark.parametrize("dtype", [object, complex, bool, "U3"])
+def test_a_chunk_of_what_is_no_real_number_is_refused(dtype: object):
+    spec = make_spec()
+    rows = np.zeros((spec.chunk_size, spec.action_dim), np.float32)
+    assert find_chunk_problem(spec, rows, rows) == ""
+    found = find_chunk_problem(spec, rows.astype(dtype), rows)
+    assert found.startswith("chunk_model: found an array of ")
+    assert found.endswith("expected real numbers")

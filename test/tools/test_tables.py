@@ -25,6 +25,11 @@ def test_a_pipe_gets_plain_aligned_text_of_any_width(capsys: pytest.CaptureFixtu
     ]
 
 
+def test_what_others_say_does_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(Table("", ("name",), [("\x1b[2Jrobot_1",)]))
+    assert capsys.readouterr().out.splitlines() == ["name", r"\x1b[2Jrobot_1"]
+
+
 def test_a_narrow_terminal_wraps_and_cuts_nothing() -> None:
     output = io.StringIO()
     Console(file=output, width=40, force_terminal=True, color_system=None).print(TABLE.to_rich())

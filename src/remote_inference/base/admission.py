@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,12 @@ from remote_inference.base.exchange import (
     SessionReply,
     find_schema_problem,
 )
-from remote_inference.base.limits import DEFAULT_LIMITS, MAX_OBSERVATION_STEPS, RequestLimits
+from remote_inference.base.limits import (
+    DEFAULT_LIMITS,
+    MAX_OBSERVATION_STEPS,
+    RequestLimits,
+    find_size_problem,
+)
 from remote_inference.base.policy import PolicySpec, ServingMode, find_task_problem
 
 # Rejections that violate the robot's contract; after any other, the next server may accept.
@@ -160,6 +166,9 @@ def _check_cameras(offer: SessionOffer, spec: PolicySpec, _: ServerTerms) -> str
         known = image.encoding in IMAGE_ENCODINGS.names  # a raw image may be either
         if channels == 3 and known and IMAGE_ENCODINGS.get(image.encoding).colours == ("depth",):
             return f"{image.name} is depth on the robot, colour in the policy"
+        height, width = spec.image_shapes.get(image.name, (0, 0, 0))[:2]
+        if height and (problem := find_size_problem(image.height * image.width, height, width)):
+            return f"{image.name}: {problem}"
     return ""
 
 
@@ -256,7 +265,7 @@ RULES: dict[str, Rule] = {
     "weights": _check_weights,
     "task": _check_task,
     CAPACITY_REJECTION: _check_capacity,
-    "fps": lambda offer, spec, terms: _fps_problem(offer, spec) if terms.strict_fps else "",
+    "fps": lambda offer, spec, terms: _check_fps(offer, spec, strict=terms.strict_fps),
 }
 
 
@@ -303,6 +312,12 @@ def _find_unsaid_units(offer: SessionOffer, spec: PolicySpec) -> Iterator[str]:
         ]
         if parts:
             yield f"the {side} does not say units; {'; '.join(parts)}"
+
+
+def _check_fps(offer: SessionOffer, spec: PolicySpec, *, strict: bool) -> str:
+    if not 0.0 < offer.fps < math.inf:
+        return f"fps: found {offer.fps:g}, expected a rate above 0 Hz"
+    return _fps_problem(offer, spec) if strict else ""
 
 
 def _fps_problem(offer: SessionOffer, spec: PolicySpec) -> str:

@@ -12,6 +12,10 @@ MAX_CAMERAS = 16  # of one robot
 MAX_OBSERVATION_STEPS = 16  # control ticks that one observation shows, each with all cameras
 MAX_REMARK_LENGTH = 1024  # characters of a reason in an answer, a log or a request log
 MAX_QUOTE_LENGTH = 64  # characters of what was found, within a reason
+# What a terminal obeys in place of showing it: C0 and C1 controls, line separators and marks of direction.
+_OBEYED = (*range(0x20), *range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+_SHOWN = {code: ascii(chr(code))[1:-1] for code in _OBEYED}
+_SHOWN_IN_LINES = {code: shown for code, shown in _SHOWN.items() if chr(code) not in "\n\t"}
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,26 @@ DEFAULT_LIMITS = RequestLimits()
 def find_length_problem(what: str, text: str, most: int) -> str:
     """Return why a text is refused for its length; empty when it has `most` characters or fewer."""
     return "" if len(text) <= most else f"{what}: found {len(text)} characters, expected {most} at most"
+
+
+def visible(text: str, *, in_lines: bool = False) -> str:
+    """Return another's text for a terminal or a log, which obeys none of it: control characters as escapes.
+
+    in_lines: it may have several, and tabs.
+    """
+    return text.translate(_SHOWN_IN_LINES if in_lines else _SHOWN)
+
+
+MOST_TIMES = 1024  # the pixels that the policy sees of a camera, which one of its images may have
+ALWAYS_PIXELS = 1920 * 1080  # that it may have in any case
+
+
+def find_size_problem(pixels: int, height: int, width: int) -> str:
+    """Return why an image has too many pixels for a policy that sees `height x width`, "" if it has not."""
+    most = max(ALWAYS_PIXELS, MOST_TIMES * height * width)
+    if pixels <= most:
+        return ""
+    return f"found {pixels} pixels, expected {most} at most for a policy that sees {height}x{width}"
 
 
 def shorten(text: str, most: int = MAX_REMARK_LENGTH) -> str:

@@ -176,6 +176,8 @@ def find_chunk_problem(spec: PolicySpec, chunk_model: Float32Array, chunk_robot:
         if not isinstance(rows, np.ndarray) or rows.shape != expected:
             found = f"{type(rows).__name__} of shape {list(np.shape(rows))}"
             return f"chunk_{space}: found {found}, expected ndarray of shape {list(expected)}"
+        if rows.dtype.kind not in "fiu":
+            return f"chunk_{space}: found an array of {rows.dtype}, expected real numbers"
         with np.errstate(over="ignore"):
             travelling = rows.astype(np.float32, copy=False)
         if not np.isfinite(travelling).all():

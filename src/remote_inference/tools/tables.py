@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from remote_inference.base.limits import visible
+
 GAP = "  "
 
 
@@ -27,7 +29,7 @@ class Table:
 
     def to_text(self) -> str:
         """Return the table as plain text, one line per row."""
-        lines = [*self._headings(), *self.rows]
+        lines = [*self._headings(), *self._cells()]
         widths = [max((len(line[index]) for line in lines), default=0) for index in range(len(self.columns))]
         sides = [">" if column in self.numbers else "<" for column in self.columns]
         texts = [
@@ -54,9 +56,13 @@ class Table:
         for column in self.columns:
             justify = "right" if column in self.numbers else "left"
             drawn.add_column(Text(column), vertical="bottom", justify=justify, overflow="fold")  # type: ignore[arg-type]
-        for row in self.rows:
+        for row in self._cells():
             drawn.add_row(*map(Text, row))
         return drawn
+
+    def _cells(self) -> list[list[str]]:
+        """Return the rows, in which others' words may stand."""
+        return [[visible(cell, in_lines=True) for cell in row] for row in self.rows]
 
     def _headings(self) -> list[tuple[str, ...]]:
         """Return the lines of the headings, which end on the same one."""

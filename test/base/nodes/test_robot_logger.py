@@ -24,6 +24,12 @@ def test_each_line_of_a_text_names_robot_and_session(capfd: pytest.CaptureFixtur
     assert second == "[robot=/robot_1 session_id=5f0c] second"
 
 
+def test_what_others_say_does_nothing_to_who_reads_the_log(capfd: pytest.CaptureFixture[str]) -> None:
+    LOG.warning("offer of \x1b[2Jrobot_1")
+    (line,) = written(capfd)
+    assert line.endswith(r"offer of \x1b[2Jrobot_1")
+
+
 def test_without_a_session_there_is_no_id_of_one(capfd: pytest.CaptureFixture[str]) -> None:
     about(LOG, "/robot_2").info("waiting")
     (line,) = written(capfd)

@@ -53,7 +53,9 @@ def observe(*steps: SensedStep) -> Observation:
     return deserialize_message(serialize_message(message), Observation)
 
 
-def read(message: Observation, steps: int, needed: set[str] | None = None) -> PolicyObservation:
+def read(
+    message: Observation, steps: int, needed: dict[str, tuple[int, int, int]] | None = None
+) -> PolicyObservation:
     return observation_from_message(message, OFFER, needed, steps)
 
 
@@ -92,7 +94,7 @@ def test_a_repeated_step_costs_no_image():
 def test_cameras_that_the_policy_does_not_use_are_not_decoded():
     message = observe(step(10), step(40))
     message.history_images[1].data = bytes_field(b"no jpeg")
-    observation = read(message, 2, {FRONT, WRIST})
+    observation = read(message, 2, dict.fromkeys((FRONT, WRIST), (4, 4, 3)))
     assert [list(step.images) for step in observation.past] == [[FRONT, WRIST]]
 
 

@@ -31,6 +31,7 @@ from remote_inference.base.wire.observation import (
 from remote_inference.msg import Observation
 
 REQUEST = Request("session-1", 2, 17, 3, True, 123456789, "pick up the red cube", 4)
+FRONT = "images.front"
 OFFER = SessionOffer(
     client="/arm/remote_inference",
     client_instance_id="process_1",
@@ -112,7 +113,8 @@ def test_a_camera_that_the_policy_does_not_use_is_not_even_decoded():
     """Its images may be large, and anything at all: nobody looks at them."""
     message = over_the_wire(observation())
     message.images[0].data = bytes_field(b"no jpeg")
-    arrived = observation_from_message(message, OFFER, needed={"images.left", "images.depth"}).images
+    needed = dict.fromkeys(("images.left", "images.depth"), (4, 6, 3))
+    arrived = observation_from_message(message, OFFER, needed=needed).images
     assert list(arrived) == ["images.left", "images.depth"]
     assert np.array_equal(arrived["images.depth"], DEPTH)
 
@@ -275,6 +277,7 @@ def test_encoded_images_are_decoded_in_parallel(monkeypatch):
             both.wait()  # breaks unless the other image is being decoded at the same time
         return np.zeros((1, 1), np.uint8)
 
+    monkeypatch.delattr(Jpeg, "decode_at_least")
     for encoding in (Jpeg, Png):
         monkeypatch.setattr(encoding, "decode", staticmethod(decode))
     message = observation()
@@ -303,6 +306,7 @@ def test_a_request_that_fails_leaves_no_image_in_the_decoding_pool(monkeypatch):
         go_on.set()
         return wait(futures)
 
+    monkeypatch.delattr(Jpeg, "decode_at_least")
     monkeypatch.setattr(Jpeg, "decode", staticmethod(decode))
     monkeypatch.setattr(wire_observation, "wait", let_go_and_wait)
     features = tuple(ImageFeature(f"images.{number}", "jpeg") for number in range(4 * threads))
@@ -327,3 +331,29 @@ def test_a_malformed_message_still_yields_its_request_s_identity():
     message = observation()
     message.schema_version, message.prefix_length = 99, 5
     assert request_from_message(message) == REQUEST
+
+
+@pytest.mark.parametrize("shape", [(60, 80, 3), (200, 100, 3), (400, 600, 3)])
+def test_of_a_jpeg_much_larger_than_the_policy_sees_it_no_more_is_decoded_than_it_needs(
+    shape: tuple[int, int, int],
+):
+    rows = np.linspace(0, 250, 960, dtype=np.uint8)[:, np.newaxis, np.newaxis]
+    large = np.ascontiguousarray(np.broadcast_to(rows, (960, 1280, 3)))
+    message = over_the_wire(observation())
+    message.images[0].data = bytes_field(encode_jpeg(large, 95))
+    arrived = observation_from_message(message, OFFER, needed={FRONT: shape}).images[FRONT]
+    height, width, _ = arrived.shape
+    assert height >= min(960, 2 * shape[0])
+    assert width >= min(1280, 2 * shape[1])
+    assert (height < 960) == (4 * shape[0] <= 960 and 4 * shape[1] <= 1280)
+    expected = np.linspace(0, 250, height)
+    assert np.abs(arrived[:, width // 2, 0] - expected).max() < 6.0
+
+
+def test_an_image_far_larger_than_the_policy_sees_it_is_refused_before_it_is_decoded():
+    message = over_the_wire(observation())
+    message.images[0].data = bytes_field(encode_jpeg(np.zeros((2400, 3200, 3), np.uint8), 10))
+    expected = "images.front: found 7680000 pixels, expected 7077888 at most for a policy that sees 72x96"
+    with pytest.raises(WireError, match=f"^{expected}$"):
+        observation_from_message(message, OFFER, needed={FRONT: (72, 96, 3)})
+    assert FRONT in observation_from_message(message, OFFER, needed={FRONT: (224, 224, 3)}).images

@@ -446,3 +446,15 @@ def test_a_bridge_whose_simulator_is_still_loading_ends_when_it_is_asked_to() ->
         asyncio.run(asyncio.wait_for(work(), DEADLINE_S))
     finally:
         returns.set()
+
+
+def test_a_page_in_a_browser_reaches_neither_door():
+    async def knock(server: Running) -> None:
+        with pytest.raises(websockets.InvalidStatus) as refused:
+            await websockets.connect(server.url, origin="https://page.example")
+        assert refused.value.response.status_code == 403
+        call = json.dumps({"id": 1, "method": "reset", "params": {"seed": 1}}).encode() + b"\n"
+        server.writer.write(b"POST / HTTP/1.1\r\nContent-Type: text/plain\r\n\r\n" + call)
+        assert (await asyncio.wait_for(server.reader.read(), DEADLINE_S)).startswith(b"HTTP/1.1 403")
+
+    play(knock)

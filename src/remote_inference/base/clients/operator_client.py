@@ -25,6 +25,7 @@ from typing_extensions import Self
 from remote_inference.base import fast_dds
 from remote_inference.base.errors import UserError
 from remote_inference.base.exchange import in_namespace
+from remote_inference.base.limits import visible
 from remote_inference.base.nodes.executors import add_node, make_executor
 from remote_inference.base.nodes.graph import UNKNOWN_NODE, full_name
 from remote_inference.base.nodes.runtime import end_client
@@ -57,6 +58,18 @@ def deferred_signals() -> Iterator[None]:
             signal.signal(number, handler)
     for caught in arrived[:1]:
         signal.raise_signal(caught)
+
+
+def visible_message(message: Any, *, in_lines: bool = False) -> Any:
+    """Return a message of this package with its texts as `visible` shows them; others stay as they are."""
+    if isinstance(message, str):
+        return visible(message, in_lines=in_lines)
+    if isinstance(message, list):
+        return [visible_message(one, in_lines=in_lines) for one in message]
+    if type(message).__module__.startswith("remote_inference."):
+        for name in message.get_fields_and_field_types():
+            setattr(message, name, visible_message(getattr(message, name), in_lines=in_lines))
+    return message
 
 
 class OperatorClient:
@@ -197,7 +210,9 @@ class OperatorClient:
 
     def subscribe(self, kind: Any, topic: str, callback: Callable[[Any], None], qos: QoSProfile) -> Any:
         """Subscribe to a topic. The callback runs while this client waits or spins."""
-        return self.node.create_subscription(kind, topic, callback, qos)
+        return self.node.create_subscription(
+            kind, topic, lambda message: callback(visible_message(message)), qos
+        )
 
     def read_one(
         self,
@@ -287,7 +302,7 @@ class OperatorClient:
         if not self.spin_until(future.done, timeout_s, watch):
             client.remove_pending_request(future)
             raise OperatorError(f"{client.srv_name}: no answer within {timeout_s:g} s; it may still act")
-        return future.result()
+        return visible_message(future.result(), in_lines=True)
 
     def spin(self, duration_s: float) -> None:
         """Receive messages for a time."""

@@ -64,6 +64,8 @@ Names = Annotated[tuple[Name, ...], Field(min_length=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 # [Hz]: of a slower one a chunk's end lies beyond a message's seconds, of a faster one a period has no ns.
 Rate = Annotated[float, Field(ge=0.01, le=10_000, allow_inf_nan=False)]
+# Of motion [unit/s2], [unit/s3]: what is computed from them, squares and quotients, stays a number.
+Bound = Annotated[float, Field(ge=1e-6, le=1e9, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 FieldPathText = Annotated[str, AfterValidator(lambda text: parse_field_path(text).text)]
 MessageType = Annotated[str, AfterValidator(require_type_name)]

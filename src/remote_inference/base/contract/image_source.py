@@ -38,7 +38,11 @@ class ImageEncoding(Protocol):
 
     @staticmethod
     def decode(data: Any) -> NDArray[Any]:
-        """Return the image in bytes or a view of them."""
+        """Return the image in bytes or a view of them.
+
+        One for which a smaller image is quicker also has `decode_at_least(data, least)`: the height and width
+        that are needed; (0, 0): those it has.
+        """
 
     @staticmethod
     def size(data: Any) -> tuple[int, int]:

@@ -23,7 +23,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from remote_inference.base.documents.problems import (
     describe_problems,
-    find_non_text_keys,
+    find_no_text,
     show_value,
     with_sequences,
 )
@@ -204,7 +204,7 @@ def parse_document(content: Any, model: type[Model], source: str) -> Model:
     try:
         if marks := find_marks(content):
             raise DocumentError("\n".join(f"{source}: {line}" for line in marks))
-        if problems := find_non_text_keys(content):
+        if problems := find_no_text(content):
             raise DocumentError("\n".join(f"{source}: {line}" for line in problems))
         # Tuples: strict validation keeps 'true' from becoming 1.0, but also refuses lists.
         return model.model_validate(with_sequences(content, tuple))

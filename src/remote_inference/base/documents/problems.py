@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+import re
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -69,8 +70,16 @@ def name_unknown_key(key: str, known: Iterable[str]) -> str:
     return f"unknown key, expected one of {', '.join(known)}" if known else "unknown key, expected none"
 
 
-def find_non_text_keys(content: Any, place: str = "") -> list[str]:
-    """Return a line for each key that is no text; YAML reads some words otherwise than people do."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def find_no_text(content: Any, place: str = "") -> list[str]:
+    """Return a line for each key that is no text; YAML reads some words otherwise than people do.
+
+    And for each text with half of a pair of surrogates, which no file and no message can hold.
+    """
+    if isinstance(content, str) and not content.isascii() and (half := _SURROGATE.search(content)):
+        return [f"{place}: found {half.group()!a} in a text, expected characters of Unicode"]
     items: Iterable[tuple[Any, Any]] = ()
     if isinstance(content, (list, tuple)):
         items = enumerate(content)
@@ -84,7 +93,7 @@ def find_non_text_keys(content: Any, place: str = "") -> list[str]:
             where = f"{place}: " if place else ""
             found.append(f"{where}found the key {show_value(key)}{why}, expected text: quote it")
         else:
-            found += find_non_text_keys(value, inner)
+            found += find_no_text(value, inner)
     return found
 
 

@@ -19,13 +19,21 @@ from rclpy.impl.logging_severity import LoggingSeverity
 from rclpy.impl.rcutils_logger import RcutilsLogger
 from rclpy.node import Node
 
+from remote_inference.base.limits import visible
 from remote_inference.base.repeats import Repeats
 
 # rclpy reports the caller of these files as the place of a line in the source.
 rcutils_logger._internal_callers.append(os.path.realpath(__file__))
 
 
-class RobotLogger(RcutilsLogger):
+class ShownLogger(RcutilsLogger):
+    """Shows the control characters of what comes from others: whoever reads the log obeys none."""
+
+    def log(self, message: str, severity: LoggingSeverity, **options: Any) -> bool:
+        return bool(super().log(visible(message, in_lines=True), severity, **options))
+
+
+class RobotLogger(ShownLogger):
     """Prefixes lines with a robot, and with its session while there is one."""
 
     def __init__(self, name: str, robot: str, session_id: str = "") -> None:
@@ -36,7 +44,7 @@ class RobotLogger(RcutilsLogger):
     def log(self, message: str, severity: LoggingSeverity, **options: Any) -> bool:
         session = f" session_id={self.session_id}" if self.session_id else ""
         head = f"[robot={self.robot}{session}] "
-        return bool(super().log(head + message.replace("\n", f"\n{head}"), severity, **options))
+        return super().log(head + message.replace("\n", f"\n{head}"), severity, **options)
 
 
 def about(logger: RcutilsLogger, robot: str, session_id: str = "") -> RobotLogger:

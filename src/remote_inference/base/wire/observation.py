@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, fields, replace
 from functools import cache
@@ -26,7 +26,13 @@ from remote_inference.base.exchange import (
     find_schema_problem,
     no_rows,
 )
-from remote_inference.base.limits import DEFAULT_LIMITS, MAX_TASK_LENGTH, RequestLimits, find_length_problem
+from remote_inference.base.limits import (
+    DEFAULT_LIMITS,
+    MAX_TASK_LENGTH,
+    RequestLimits,
+    find_length_problem,
+    find_size_problem,
+)
 from remote_inference.base.policy import Float32Array, PastStep, PolicyObservation
 from remote_inference.base.wire.arrays import WireError, float32_field, from_float32_field
 from remote_inference.base.wire.cdr_view import view_message
@@ -105,11 +111,15 @@ _DECODING_THREADS = 4
 
 @dataclass(frozen=True)
 class EncodedImage:
-    """An image as it came. what: names it in errors. encoding: the one that its camera was offered with."""
+    """An image as it came. what: names it in errors. encoding: the one that its camera was offered with.
+
+    least: height and width that are needed of it, (0, 0): all.
+    """
 
     what: str
     encoding: str
     message: ReadyImage
+    least: tuple[int, int] = (0, 0)
 
 
 def decode_images(images: Sequence[EncodedImage]) -> list[NDArray[Any]]:
@@ -151,7 +161,11 @@ def _decode_image(image: EncodedImage) -> NDArray[Any]:
             return image_from_message(image.message)
         if image.message.format != image.encoding:
             raise ImageError(f"format: found {image.message.format!r}, expected {image.encoding!r}")
-        return IMAGE_ENCODINGS.get(image.encoding).decode(image.message.data)
+        encoding = IMAGE_ENCODINGS.get(image.encoding)
+        if reduce := getattr(encoding, "decode_at_least", None):
+            reduced: NDArray[Any] = reduce(image.message.data, image.least)
+            return reduced
+        return encoding.decode(image.message.data)
     except ImageError as error:
         raise ImageError(f"{image.what}: {error}") from error
 
@@ -197,14 +211,15 @@ def observation_to_message(
 def observation_from_message(
     message: Observation,
     offer: SessionOffer,
-    needed: Collection[str] | None = None,
+    needed: Mapping[str, tuple[int, int, int]] | None = None,
     observation_steps: int = 1,
     limits: RequestLimits = DEFAULT_LIMITS,
 ) -> PolicyObservation:
     """Return the decoded observation of the robot that made the offer.
 
-    needed: the cameras to decode, None for all that the robot offers. observation_steps: the policy's.
-    limits: those of one request; nothing is decoded of one beyond them.
+    needed: the cameras to decode, and the shape in which the policy sees each, None for all that the robot
+    offers, as they are. observation_steps: the policy's. limits: those of one request; nothing is decoded of
+    one beyond them.
 
     States and prefixes are read-only views into the message. Raises WireError when the schema version, the
     state, the prefixes or the number of steps or images differ from the offer, the task is too long, or the
@@ -228,8 +243,9 @@ def observation_from_message(
     _require_finite(states, offer.state_names, "history_state")
     arrived += _pair_images(message, offer.images)
     _require_pixels(arrived, offer.images, limits.pixels)
+    _require_fitting(arrived, offer.images, needed or {})
     features = [feature for feature in offer.images if needed is None or feature.name in needed]
-    *past_images, images = _decode(arrived, features)
+    *past_images, images = _decode(arrived, features, needed or {})
     return PolicyObservation(
         state=state,
         images=images,
@@ -259,16 +275,23 @@ def read_head(data: bytes) -> tuple[str, float]:
     return head.session_id, head.queue_s if math.isfinite(head.queue_s) else -1.0
 
 
-def _decode(arrived: Sequence[Mapping[str, ReadyImage]], features: Sequence[ImageFeature]) -> list[_Images]:
+def _decode(
+    arrived: Sequence[Mapping[str, ReadyImage]],
+    features: Sequence[ImageFeature],
+    shapes: Mapping[str, tuple[int, int, int]],
+) -> list[_Images]:
     """Return the decoded images of each step by feature, in the order of `arrived`: oldest step first.
 
-    A step without an image of a feature has that of the step after.
+    A step without an image of a feature has that of the step after. shapes: in which the policy sees them: of
+    one that is much larger no more is decoded than twice the height and width, from which it is reduced.
     """
+    least = {name: (2 * height, 2 * width) for name, (height, width, _) in shapes.items()}
     wanted = {
         (before, feature.name): EncodedImage(
             f"{feature.name} at control tick -{before}" if before else feature.name,
             feature.encoding,
             images[feature.name],
+            least.get(feature.name, (0, 0)),
         )
         for before, images in enumerate(reversed(arrived))
         for feature in features
@@ -301,6 +324,20 @@ def _require_pixels(
     )
     if found > most:
         raise WireError(f"images: found {found} pixels in all, expected {most} at most (max_request_pixels)")
+
+
+def _require_fitting(
+    steps: Sequence[Mapping[str, ReadyImage]],
+    features: Sequence[ImageFeature],
+    shapes: Mapping[str, tuple[int, int, int]],
+) -> None:
+    """Check that no image has more pixels than are worth decoding for what the policy sees of it."""
+    for feature in features:
+        for images in steps:
+            if feature.name in images and feature.name in shapes:
+                found = announced_pixels(feature.encoding, images[feature.name])
+                if problem := find_size_problem(found, *shapes[feature.name][:2]):
+                    raise WireError(f"{feature.name}: {problem}")
 
 
 def _require_finite(values: Float32Array, names: Sequence[str], what: str) -> None:

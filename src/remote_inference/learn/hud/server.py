@@ -81,6 +81,7 @@ class HudServer:
                 port,
                 max_size=MAX_FRAME_BYTES,
                 compression=None,
+                origins=[None],  # no page in a browser on this machine
                 ping_interval=None,  # a reset may block an agent's loop for minutes
             ) as server:
                 self.url = f"ws://{self._host}:{next(iter(server.sockets)).getsockname()[1]}"
@@ -190,6 +191,9 @@ class HudServer:
         # A line that is longer than the stream's limit is a ValueError, and the last.
         with suppress(ConnectionError, asyncio.IncompleteReadError, ValueError):
             while line := await reader.readline():
+                if line.rstrip().endswith((b" HTTP/1.0", b" HTTP/1.1")):  # of a browser's page
+                    writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                    break
                 writer.write(json.dumps(await self._answer(line)).encode() + b"\n")
                 await writer.drain()
         writer.close()

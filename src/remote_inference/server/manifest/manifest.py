@@ -65,24 +65,14 @@ Side = Annotated[int, Field(ge=1, le=8192)]
 class ModelSource(Document):
     """Which weights, and where they run."""
 
-    backend: Annotated[
-        str,
-        NameIn(BACK_ENDS),
-        Field(
-            description="what computes the chunks; hold: nothing moves, for commissioning; "
-            "`module:attribute`: a policy of your own, found on PYTHONPATH; any other name: an entry point "
-            "of an installed distribution (`remote-inference backends` lists them)"
-        ),
-    ]
-    path: Annotated[
-        str,
-        Field(
-            min_length=1,
-            description="folder of the policy, or a file: the weights (with a `policy.json` beside them), "
-            "for hold its `policy.json`, for onnx the `.onnx`; for a policy on another server the folder of "
-            "its key, such as `.`; relative to the manifest's",
-        ),
-    ]
+    backend: Annotated[str, NameIn(BACK_ENDS)]
+    """what computes the chunks; hold: nothing moves, for commissioning; `module:attribute`: a policy of your
+    own, found on PYTHONPATH; any other name: an entry point of an installed distribution
+    (`remote-inference backends` lists them)"""
+    path: Annotated[str, Field(min_length=1)]
+    """folder of the policy, or a file: the weights (with a `policy.json` beside them), for hold its
+    `policy.json`, for onnx the `.onnx`; for a policy on another server the folder of its key, such as `.`;
+    relative to the manifest's"""
     revision: Annotated[str, Field(description="the only revision to serve; empty: the folder's")] = ""
     device: Annotated[
         str,
@@ -95,29 +85,17 @@ class ModelSource(Document):
                 ]
             }
         ),
-        Field(
-            min_length=1,
-            description="where it runs, as torch names it; a list, for example `[cuda:0, cpu]`: the first "
-            "that this machine has",
-        ),
+        Field(min_length=1),
     ] = "cpu"
-    replicas: Annotated[
-        tuple[Annotated[str, Field(min_length=1)], ...],
-        Field(
-            description="devices that have a copy of the policy each, in the place of `device`: sessions are "
-            "spread, and a batch is computed on all of them at once; for `scheduler: micro_batch`"
-        ),
-    ] = ()
-    dtype: Annotated[
-        Literal["float32", "bfloat16", "float16"] | None,
-        Field(
-            description="precision of the weights; left out: as the checkpoint says, float32 where it says "
-            "nothing"
-        ),
-    ] = None
-    options: Annotated[
-        Mapping[str, Any], Field(description="what the back end asks for besides, with keys of its own")
-    ] = {}
+    """where it runs, as torch names it; a list, for example `[cuda:0, cpu]`: the first that this machine
+    has"""
+    replicas: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """devices that have a copy of the policy each, in the place of `device`: sessions are spread, and a batch
+    is computed on all of them at once; for `scheduler: micro_batch`"""
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None
+    """precision of the weights; left out: as the checkpoint says, float32 where it says nothing"""
+    options: Mapping[str, Any] = {}
+    """what the back end asks for besides, with keys of its own"""
 
     _devices: tuple[str, ...] = PrivateAttr(default=())  # of a list; a back end gets one in `device`
 
@@ -169,115 +147,55 @@ class Manifest(Document):
 
     model: Annotated[ModelSource, Field(description="the policy, and where it runs")]
     default_task: Annotated[str, Field(description="task of robots that send no task")] = ""
-    task_template: Annotated[
-        str,
-        AfterValidator(_check_template),
-        Field(description="what the policy reads, with a robot's task in the place of `{task}`"),
-    ] = TASK
+    task_template: Annotated[str, AfterValidator(_check_template)] = TASK
+    """what the policy reads, with a robot's task in the place of `{task}`"""
     pin_task: Annotated[bool, Field(description="refuse robots with another task than default_task")] = False
-    strict_fps: Annotated[
-        bool,
-        Field(description="refuse robots whose rate of actions differs from training, instead of warning"),
-    ] = False
-    serving_mode: Annotated[
-        Literal["auto", "shared", "exclusive"],
-        Field(
-            description="auto: many sessions when the probe after warm-up allows it; exclusive: one; shared: "
-            "many, also when the probe finds that answers differ, which is a warning"
-        ),
-    ] = "auto"
+    strict_fps: bool = False
+    """refuse robots whose rate of actions differs from training, instead of warning"""
+    serving_mode: Literal["auto", "shared", "exclusive"] = "auto"
+    """auto: many sessions when the probe after warm-up allows it; exclusive: one; shared: many, also when the
+    probe finds that answers differ, which is a warning"""
     max_sessions: Annotated[int, Field(ge=1, le=10_000, description="robots admitted at a time")] = 1
-    max_cameras: Annotated[int, Field(ge=0, le=MAX_CAMERAS, description="cameras that a robot may offer")] = (
-        RequestLimits.cameras
-    )
-    max_request_pixels: Annotated[
-        int,
-        Field(
-            ge=1,
-            le=1_000_000_000,
-            description="pixels of all images of one request, also of those that the policy does not use "
-            "[px]",
-        ),
-    ] = RequestLimits.pixels
-    max_request_bytes: Annotated[
-        int, Field(ge=1_024, le=2_000_000_000, description="bytes of one request")
-    ] = RequestLimits.size_bytes
-    session_grace_s: Annotated[
-        float, Field(ge=0.1, le=3_600.0, description="end a session this long after its robot vanished [s]")
-    ] = 10.0
-    session_idle_timeout_s: Annotated[
-        float, Field(ge=1.0, le=86_400.0, description="end a session without requests after this [s]")
-    ] = 300.0
-    scheduler: Annotated[
-        str,
-        NameIn(SCHEDULERS),
-        Field(
-            description="one request at a time, or several in one call of the policy; the session that has "
-            "cost least is served first, with `deadline` the robot whose queue ends soonest; any other name: "
-            "an entry point of an installed distribution"
-        ),
-    ] = "round_robin"
-    warmup_image_sizes: Annotated[
-        tuple[tuple[Side, Side], ...],
-        Field(
-            description="image sizes of the robots, `[height, width]` each, to warm up besides that of the "
-            "training [px]"
-        ),
-    ] = ()
-    warmup_inferences: Annotated[
-        int, Field(ge=1, le=1_000, description="requests served at start-up before the timed ones")
-    ] = 2
-    max_consecutive_failures: Annotated[
-        int,
-        Field(
-            ge=1,
-            le=1_000_000,
-            description="failed calls of the policy in a row after which the server probes the policy",
-        ),
-    ] = 10
-    inference_timeout_s: Annotated[
-        float,
-        Field(
-            ge=1.0,
-            le=3_600.0,
-            description="an inference that lasts longer is unhealthy, and not ready at half of it [s]",
-        ),
-    ] = 30.0
-    health_port: Annotated[
-        int, Field(ge=0, le=65_535, description="status page, probes and metrics on every interface; 0: off")
-    ] = 0
-    metric_tags: Annotated[
-        tuple[str, ...],
-        AfterValidator(check_keys),
-        Field(
-            description="keys of robots' tags that label their metrics, as `tag_<key>`; a robot without that "
-            "tag has an empty label"
-        ),
-    ] = ()
-    audit_file: Annotated[
-        str, Field(description="one JSON line per request, relative to the manifest's folder; empty: none")
-    ] = ""
-    capture_dir: Annotated[
-        str,
-        Field(
-            description="folder of requests for `replay --capture`, relative to the manifest's; empty: none"
-        ),
-    ] = ""
+    max_cameras: Annotated[int, Field(ge=0, le=MAX_CAMERAS)] = RequestLimits.cameras
+    """cameras that a robot may offer"""
+    max_request_pixels: Annotated[int, Field(ge=1, le=1_000_000_000)] = RequestLimits.pixels
+    """pixels of all images of one request, also of those that the policy does not use [px]"""
+    max_request_bytes: Annotated[int, Field(ge=1024, le=2_000_000_000)] = RequestLimits.size_bytes
+    """bytes of one request"""
+    session_grace_s: Annotated[float, Field(ge=0.1, le=3600.0)] = 10.0
+    """end a session this long after its robot vanished [s]"""
+    session_idle_timeout_s: Annotated[float, Field(ge=1.0, le=86_400.0)] = 300.0
+    """end a session without requests after this [s]"""
+    scheduler: Annotated[str, NameIn(SCHEDULERS)] = "round_robin"
+    """one request at a time, or several in one call of the policy; the session that has cost least is served
+    first, with `deadline` the robot whose queue ends soonest; any other name: an entry point of an
+    installed distribution"""
+    warmup_image_sizes: tuple[tuple[Side, Side], ...] = ()
+    """image sizes of the robots, `[height, width]` each, to warm up besides that of the training [px]"""
+    warmup_inferences: Annotated[int, Field(ge=1, le=1000)] = 2
+    """requests served at start-up before the timed ones"""
+    max_consecutive_failures: Annotated[int, Field(ge=1, le=1_000_000)] = 10
+    """failed calls of the policy in a row after which the server probes the policy"""
+    inference_timeout_s: Annotated[float, Field(ge=1.0, le=3600.0)] = 30.0
+    """an inference that lasts longer is unhealthy, and not ready at half of it [s]"""
+    health_port: Annotated[int, Field(ge=0, le=65_535)] = 0
+    """status page, probes and metrics on every interface; 0: off"""
+    metric_tags: Annotated[tuple[str, ...], AfterValidator(check_keys)] = ()
+    """keys of robots' tags that label their metrics, as `tag_<key>`; a robot without that tag has an empty
+    label"""
+    audit_file: str = ""
+    """one JSON line per request, relative to the manifest's folder; empty: none"""
+    capture_dir: str = ""
+    """folder of requests for `replay --capture`, relative to the manifest's; empty: none"""
     capture_max: Annotated[int, Field(ge=1, le=1_000_000, description="newest requests kept")] = 100
-    openpi: Annotated[
-        OpenpiSection | None,
-        Field(description="serve programs that use openpi-client, too; left out: no port is opened"),
-    ] = None
-    weights: Annotated[
-        WeightsSection | None,
-        Field(description="updates of the weights while they are served; left out: none are taken"),
-    ] = None
-    inject_latency_ms: Annotated[
-        float, Field(ge=0.0, le=60_000.0, description="delay of each chunk, for tests and the demo [ms]")
-    ] = 0.0
-    inject_jitter_ms: Annotated[
-        float, Field(ge=0.0, le=60_000.0, description="largest deviation of that delay, either way [ms]")
-    ] = 0.0
+    openpi: OpenpiSection | None = None
+    """serve programs that use openpi-client, too; left out: no port is opened"""
+    weights: WeightsSection | None = None
+    """updates of the weights while they are served; left out: none are taken"""
+    inject_latency_ms: Annotated[float, Field(ge=0.0, le=60_000.0)] = 0.0
+    """delay of each chunk, for tests and the demo [ms]"""
+    inject_jitter_ms: Annotated[float, Field(ge=0.0, le=60_000.0)] = 0.0
+    """largest deviation of that delay, either way [ms]"""
     inject_loss: Annotated[float, Field(ge=0.0, lt=1.0, description="fraction of the chunks lost")] = 0.0
 
     _scheduler_options: SchedulerOptions = PrivateAttr(default_factory=SchedulerOptions)
@@ -304,18 +222,18 @@ class Manifest(Document):
     def every_key(cls) -> Mapping[str, FieldInfo]:
         """Return the keys of a manifest, with those of the built-in schedulers behind `scheduler`."""
         keys: dict[str, FieldInfo] = {}
-        for key, field in cls.model_fields.items():
+        for key, field in super().every_key().items():
             keys[key] = field
             if key == "scheduler":
                 for name in SCHEDULERS.names:
-                    keys |= _options_of(name).model_fields
+                    keys |= _options_of(name).every_key()
         return keys
 
     @classmethod
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        made = handler(schema)
+        made = super().__get_pydantic_json_schema__(schema, handler)
         resolved = handler.resolve_ref_schema(made)
         properties = dict(resolved["properties"])
         for name in SCHEDULERS.names:

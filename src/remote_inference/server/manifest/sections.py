@@ -20,24 +20,15 @@ from remote_inference.base.policy import Policy, PolicySpec
 class WeightsSection(Document):
     """Live weights."""
 
-    accept: Annotated[
-        bool, Field(description="let a trainer change the policy's weights while robots use them")
-    ] = False
-    socket: Annotated[
-        str,
-        Field(
-            description="socket at which trainers on this machine connect, which only the server's user can "
-            "open; relative to the manifest's folder"
-        ),
-    ] = ""
+    accept: bool = False
+    """let a trainer change the policy's weights while robots use them"""
+    socket: str = ""
+    """socket at which trainers on this machine connect, which only the server's user can open; relative to
+    the manifest's folder"""
 
-    ros: Annotated[
-        bool,
-        Field(
-            description="let trainers on other machines connect, over ROS: whoever may publish in this "
-            "network may then change the policy, unless the fleet's access rules forbid it"
-        ),
-    ] = False
+    ros: bool = False
+    """let trainers on other machines connect, over ROS: whoever may publish in this network may then change
+    the policy, unless the fleet's access rules forbid it"""
 
     @model_validator(mode="after")
     def _consistent(self) -> WeightsSection:
@@ -104,48 +95,25 @@ def _check_path(path: str) -> str:
 class OpenpiSection(Document):
     """An endpoint for programs that use openpi-client."""
 
-    host: Annotated[
-        str,
-        Field(min_length=1, description="address to listen on; beyond this machine it needs api_key_file"),
-    ] = "127.0.0.1"
+    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
+    """address to listen on; beyond this machine it needs api_key_file"""
     port: Annotated[int, Field(ge=1, le=65_535, description="TCP port; openpi's programs expect 8000")] = 8000
     path: Annotated[str, AfterValidator(_check_path), Field(description="path of the URL")] = "/"
-    api_key_file: Annotated[
-        str,
-        Field(
-            description="file whose text clients must send (`Authorization: Api-Key ...`), relative to the "
-            "manifest's folder; empty: none is asked for"
-        ),
-    ] = ""
-    preset: Annotated[
-        str,
-        NameIn(PRESETS),
-        Field(
-            description="whose names the entries of an observation have; left out: those of the keys below"
-        ),
-    ] = ""
-    state: Annotated[
-        tuple[Key, ...],
-        Field(description="entries that make the state, in the policy's order; empty: the preset's"),
-    ] = ()
-    images: Annotated[
-        Mapping[str, Key],
-        Field(
-            description="entry of each camera, by the policy's feature; a feature left out has the preset's "
-            "camera of its last word"
-        ),
-    ] = {}
-    layout: Annotated[
-        Literal["hwc", "chw"] | None,
-        Field(
-            description="order of an image's axes (height, width, channels); left out: the preset's, or hwc"
-        ),
-    ] = None
+    api_key_file: str = ""
+    """file whose text clients must send (`Authorization: Api-Key ...`), relative to the manifest's folder;
+    empty: none is asked for"""
+    preset: Annotated[str, NameIn(PRESETS)] = ""
+    """whose names the entries of an observation have; left out: those of the keys below"""
+    state: tuple[Key, ...] = ()
+    """entries that make the state, in the policy's order; empty: the preset's"""
+    images: Mapping[str, Key] = {}
+    """entry of each camera, by the policy's feature; a feature left out has the preset's camera of its last
+    word"""
+    layout: Literal["hwc", "chw"] | None = None
+    """order of an image's axes (height, width, channels); left out: the preset's, or hwc"""
     prompt: Annotated[str, Field(description="entry of the task; empty: the preset's, or `prompt`")] = ""
-    metadata: Annotated[
-        Mapping[str, Any],
-        Field(description="what a client gets when it connects; empty: the policy's name, chunk and fps"),
-    ] = {}
+    metadata: Mapping[str, Any] = {}
+    """what a client gets when it connects; empty: the policy's name, chunk and fps"""
 
     @model_validator(mode="after")
     def _consistent(self) -> OpenpiSection:

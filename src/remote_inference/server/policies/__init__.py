@@ -119,6 +119,13 @@ def _try_to_load(back_end: BackEnd, model: ModelSource) -> Policy | str:
         return " ".join(str(error).split())
     except SystemExit as error:  # it would end the thread, and the server would wait for the policy
         raise PolicyError(f"model.backend: {BACK_ENDS.describe(model.backend)} {_exit_of(error)}") from error
+    except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is not None:  # within the back end
+            raise
+        place = f"model.backend: {BACK_ENDS.describe(model.backend)}: {error}"
+        raise PolicyError(
+            f"{place}; expected a callable that takes the manifest's section `model`"
+        ) from error
     _check(policy, model)
     return policy
 

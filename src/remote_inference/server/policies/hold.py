@@ -33,23 +33,15 @@ class HoldConfig(Document):
 
     name: Annotated[str, Field(description="name, for logs and status")]
     revision: Annotated[str, Field(description="version, as `model.revision` of a manifest may ask for it")]
-    state_names: Annotated[
-        Names, Field(description="state of the robots: the contract's names, in its order")
-    ]
-    action_names: Annotated[
-        Names, Field(description="actions, in the contract's order: names of the state, and of `zeros`")
-    ]
-    zeros: Annotated[
-        tuple[str, ...],
-        Field(
-            description="velocities, efforts and relative positions among the actions, which are answered "
-            "with 0 instead of what is measured; a robot on which another action is one is refused"
-        ),
-    ] = ()
-    image_features: Annotated[
-        Mapping[str, tuple[int, int, int]],
-        Field(description="cameras that robots must send: height, width and 3 channels [px]"),
-    ] = {}
+    state_names: Names
+    """state of the robots: the contract's names, in its order"""
+    action_names: Names
+    """actions, in the contract's order: names of the state, and of `zeros`"""
+    zeros: tuple[str, ...] = ()
+    """velocities, efforts and relative positions among the actions, which are answered with 0 instead of what
+    is measured; a robot on which another action is one is refused"""
+    image_features: Mapping[str, tuple[int, int, int]] = {}
+    """cameras that robots must send: height, width and 3 channels [px]"""
     chunk_size: Annotated[int, Field(ge=1, description="actions of a chunk")]
     trained_fps: Annotated[float, Field(gt=0, description="control rate of the robots [Hz]")]
     units: Annotated[Mapping[str, Unit], UNITS] = {}

@@ -84,23 +84,15 @@ class TrainedPolicy(Document):
     """Keys that `policy.json` of a chunk network and the description in an ONNX file share."""
 
     name: Annotated[str, Field(min_length=1, description="name, for logs and status")]
-    revision: Annotated[
-        str, Field(min_length=1, description="version, as `model.revision` of a manifest may ask for it")
-    ]
+    revision: Annotated[str, Field(min_length=1)]
+    """version, as `model.revision` of a manifest may ask for it"""
     state_names: Annotated[Names, Field(description="state that it was trained with, in this order")]
     action_names: Annotated[Names, Field(description="columns of a chunk, in this order")]
-    image_features: Annotated[
-        Mapping[str, ImageShape],
-        Field(description="cameras by feature: height, width and 3 channels of the training [px]"),
-    ] = {}
-    image_resize: Annotated[
-        ImageResize,
-        Field(
-            description="how the training brought images to their size; letterbox: the image keeps its "
-            "proportions, in the middle of black; crop: what sticks out of the trained proportions is cut "
-            "off on both sides"
-        ),
-    ] = "stretch"
+    image_features: Mapping[str, ImageShape] = {}
+    """cameras by feature: height, width and 3 channels of the training [px]"""
+    image_resize: ImageResize = "stretch"
+    """how the training brought images to their size; letterbox: the image keeps its proportions, in the
+    middle of black; crop: what sticks out of the trained proportions is cut off on both sides"""
     chunk_size: Annotated[Positive, Field(description="actions of a chunk")]
     trained_fps: Fps
     units: Annotated[Mapping[str, Unit], UNITS] = {}

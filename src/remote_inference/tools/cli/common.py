@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from remote_inference.base.errors import UserError
+from remote_inference.base.limits import visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -171,7 +172,7 @@ class Arguments(argparse.Namespace):
         if self.json:
             print_json(result)
         elif lines and not self.quiet:
-            print(*lines, sep="\n", flush=True)
+            say(*lines)
 
     def print_response(self, role: str, who: str, response: Any, *fields: str) -> int:
         """Print what a robot or server answered, a refusal as an error, or JSON; return the exit code."""
@@ -242,11 +243,16 @@ def set_zenoh_environment() -> None:
     os.environ.update(zenoh_config.environment(share_path("config", "zenoh"), "", os.environ))
 
 
+def say(*lines: object, file: TextIO | None = None) -> None:
+    """Print lines for people, who may see what others said: control characters are shown."""
+    print(*(visible(str(line), in_lines=True) for line in lines), sep="\n", file=file, flush=True)
+
+
 def print_error(verb: str, text: str) -> None:
     """Print an error of a verb: each of its lines says whose it is."""
     sys.stdout.flush()
     for line in text.splitlines() or [""]:
-        print(f"remote-inference {verb}: {line}", file=sys.stderr)
+        say(f"remote-inference {verb}: {line}", file=sys.stderr)
 
 
 def print_json(value: Any) -> None:

@@ -36,7 +36,7 @@ from remote_inference.learn.open_loop.evaluation import (
 )
 from remote_inference.learn.open_loop.report import Report, parse_bounds
 from remote_inference.msg import Observation
-from remote_inference.tools.cli.common import Arguments, open_client, print_json
+from remote_inference.tools.cli.common import Arguments, open_client, print_json, say
 from remote_inference.tools.deployment.bringup import absolute_name
 from remote_inference.tools.tables import Table, print_table
 
@@ -158,27 +158,27 @@ def _run(
 def _print(report: Report, picture: Path | None, *, is_quiet: bool) -> None:
     if not is_quiet:
         letters = ascii_uppercase[: len(report.evaluations)]
-        print(f"{report.bag}, {report.namespace or '/'}: {report.evaluations[0].requests} requests")
+        say(f"{report.bag}, {report.namespace or '/'}: {report.evaluations[0].requests} requests")
         for letter, evaluation in zip(letters, report.evaluations, strict=True):
             _print_policy(evaluation, letter if len(letters) > 1 else "")
         if len(letters) > 1:
             _print_side_by_side(report.evaluations, letters, report.against)
         for note in report.notes:
-            print(f"note: {note}")
+            say(f"note: {note}")
         if picture:
-            print(picture)
+            say(picture)
     for line in report.exceeded:
-        print(f"exceeded: {line}")
+        say(f"exceeded: {line}")
     for line in report.problems:
-        print(f"cannot be judged: {line}")
+        say(f"cannot be judged: {line}")
 
 
 def _print_policy(evaluation: Evaluation, letter: str) -> None:
     """Print what one policy's answers are worth. letter: its name among others, empty when it is alone."""
     policy = evaluation.policy
     head = f"\n{letter}: " if letter else "\n"
-    print(f"{head}{policy.name} {policy.revision} ({policy.source})")
-    print(f"{evaluation.requests - evaluation.failed} answers, {_describe_chunks(evaluation)}")
+    say(f"{head}{policy.name} {policy.revision} ({policy.source})")
+    say(f"{evaluation.requests - evaluation.failed} answers, {_describe_chunks(evaluation)}")
     for reference, words in REFERENCES.items():
         sums: ErrorSums = getattr(evaluation, reference)
         if joints := sums.by_joint():

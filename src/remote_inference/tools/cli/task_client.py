@@ -26,6 +26,7 @@ from remote_inference.base.clients.operator_client import (
     deferred_signals,
 )
 from remote_inference.robot.task_run import Termination
+from remote_inference.tools.cli.common import say
 
 ENDED = (GoalStatus.STATUS_SUCCEEDED, GoalStatus.STATUS_CANCELED, GoalStatus.STATUS_ABORTED)
 CANCEL_S = 10.0  # a robot that is canceled pauses at once
@@ -107,7 +108,7 @@ class TaskClient:
         if (end := find_end()) is not None:
             name = Termination(end.result.termination).name
             with suppress(OSError):  # of a pipe or terminal that is gone
-                print(f"{self._name}: {name}: {end.result.message}", file=sys.stderr)
+                say(f"{self._name}: {name}: {end.result.message}", file=sys.stderr)
 
     def _handle_feedback(self, on_feedback: Callable[[RunPolicy.Feedback], None], message: Any) -> None:
         self._feedback_s = time.monotonic()

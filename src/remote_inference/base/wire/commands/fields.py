@@ -139,10 +139,6 @@ def _convert(value: _Value, kind: str, text: str) -> _Value:
     if not (is_text or kind in NUMBERS):
         raise WireError(f"constant.{text}: a {kind}, expected a number, a text or a boolean")
     if is_text and isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            raise WireError(f"constant.{text}: found {value!r}, which is no text: {error.reason}") from error
         return value
     if kind == "boolean" and isinstance(value, bool):
         return value

@@ -254,45 +254,24 @@ def _read(file: Path, expected: Content) -> bytes:
 class LeRobotOptions(Document):
     """Keys of `model.options`. Paths are relative to the policy's folder."""
 
-    dataset: Annotated[
-        str, Field(description="`meta/info.json` of the training data: names of state and actions, and fps")
-    ] = ""
-    state_names: Annotated[
-        tuple[str, ...], Field(description="state that it was trained with, in this order; before dataset's")
-    ] = ()
-    action_names: Annotated[
-        tuple[str, ...], Field(description="columns of a chunk, in this order; before dataset's")
-    ] = ()
-    trained_fps: Annotated[
-        float | None,
-        Field(
-            gt=0, allow_inf_nan=False, description="control rate of the training data [Hz]; before dataset's"
-        ),
-    ] = None
+    dataset: str = ""
+    """`meta/info.json` of the training data: names of state and actions, and fps"""
+    state_names: tuple[str, ...] = ()
+    """state that it was trained with, in this order; before dataset's"""
+    action_names: tuple[str, ...] = ()
+    """columns of a chunk, in this order; before dataset's"""
+    trained_fps: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+    """control rate of the training data [Hz]; before dataset's"""
     units: Annotated[Mapping[str, Unit], UNITS] = {}
-    language_model: Annotated[
-        str,
-        Field(
-            description="folder of the tokenizer, for smolvla of the whole vision-language model's "
-            "configuration; empty: what the checkpoint names must be on this machine"
-        ),
-    ] = ""
-    compile: Annotated[
-        bool,
-        Field(description="compile what takes the time of a chunk with torch.compile; loading takes longer"),
-    ] = False
-    execution_horizon: Annotated[
-        int | None,
-        Field(ge=1, description="RTC: most actions of a prefix that count; none: the checkpoint's"),
-    ] = None
-    max_guidance_weight: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            allow_inf_nan=False,
-            description="real-time chunking: bound of the correction's factor; none: the checkpoint's",
-        ),
-    ] = None
+    language_model: str = ""
+    """folder of the tokenizer, for smolvla of the whole vision-language model's configuration; empty: what
+    the checkpoint names must be on this machine"""
+    compile: bool = False
+    """compile what takes the time of a chunk with torch.compile; loading takes longer"""
+    execution_horizon: Annotated[int | None, Field(ge=1)] = None
+    """RTC: most actions of a prefix that count; none: the checkpoint's"""
+    max_guidance_weight: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+    """real-time chunking: bound of the correction's factor; none: the checkpoint's"""
 
 
 @dataclass(frozen=True)

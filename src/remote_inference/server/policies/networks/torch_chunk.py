@@ -179,9 +179,8 @@ _ARCHITECTURES: Mapping[str, type[ChunkPolicyConfig]] = {
 class ChunkNetworkOptions(Document):
     """Keys of `model.options`."""
 
-    compile: Annotated[
-        bool, Field(description="compile the network with torch.compile; the warm-up takes longer")
-    ] = False
+    compile: bool = False
+    """compile the network with torch.compile; the warm-up takes longer"""
 
 
 def load(source: ModelSource) -> TorchChunkPolicy:

@@ -51,13 +51,9 @@ AboveZero = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 class OnnxOptions(Document):
     """Keys of `model.options`."""
 
-    providers: Annotated[
-        tuple[Provider, ...],
-        Field(
-            description="what computes, the preferred one first; what it cannot compute goes to the next, "
-            "in the end to the CPU; none: cuda or cpu, as `model.device` says"
-        ),
-    ] = ()
+    providers: tuple[Provider, ...] = ()
+    """what computes, the preferred one first; what it cannot compute goes to the next, in the end to the CPU;
+    none: cuda or cpu, as `model.device` says"""
 
 
 class OnnxDescription(TrainedPolicy):

@@ -37,42 +37,24 @@ class RemoteImage(Document):
     """One camera of a policy on another server."""
 
     key: Annotated[str, Field(min_length=1, description="what that server calls the camera")]
-    size: Annotated[
-        tuple[Side, Side],
-        Field(
-            description="height and width that it gets: robots' images are scaled to fit, with black borders "
-            "[px]"
-        ),
-    ]
+    size: tuple[Side, Side]
+    """height and width that it gets: robots' images are scaled to fit, with black borders [px]"""
 
 
 class RemoteOptions(Document):
     """Keys of `model.options` that all servers share."""
 
     name: Annotated[str, Field(min_length=1, description="name of the policy, for logs and status")]
-    api_key_file: Annotated[
-        str,
-        Field(
-            description="file whose text is the server's key, in the folder `model.path`; empty: no key "
-            "is sent"
-        ),
-    ] = ""
-    timeout_s: Annotated[
-        float, Field(gt=0, le=600, description="an inference without an answer has failed after this [s]")
-    ] = 5.0
-    first_timeout_s: Annotated[
-        float,
-        Field(
-            gt=0, le=3_600, description="the same for the first inference, in which servers may compile [s]"
-        ),
-    ] = 120.0
-    state: Annotated[
-        tuple[Entry, ...],
-        Field(min_length=1, description="entries that make the state, in the order of the contract's names"),
-    ]
-    images: Annotated[
-        Mapping[str, RemoteImage], Field(description="cameras, by the feature that the robots send")
-    ] = {}
+    api_key_file: str = ""
+    """file whose text is the server's key, in the folder `model.path`; empty: no key is sent"""
+    timeout_s: Annotated[float, Field(gt=0, le=600)] = 5.0
+    """an inference without an answer has failed after this [s]"""
+    first_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 120.0
+    """the same for the first inference, in which servers may compile [s]"""
+    state: Annotated[tuple[Entry, ...], Field(min_length=1)]
+    """entries that make the state, in the order of the contract's names"""
+    images: Mapping[str, RemoteImage] = {}
+    """cameras, by the feature that the robots send"""
     chunk_size: Annotated[int, Field(ge=1, le=10_000, description="actions of a chunk; checked in answers")]
     trained_fps: Fps
     units: Annotated[Mapping[str, Unit], UNITS] = {}

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from remote_inference.base.errors import UserError
-from remote_inference.tools.cli.common import EXIT_NO, EXIT_OK, Arguments, VerbParser, print_json
+from remote_inference.tools.cli.common import EXIT_NO, EXIT_OK, Arguments, VerbParser, print_json, say
 
 if TYPE_CHECKING:
     from remote_inference.bags.checks.check import Verification
@@ -84,21 +84,21 @@ def _print(result: Verification, *, is_quiet: bool) -> None:
 
     if not is_quiet:
         duration_s = (result.end_ns - result.start_ns) * 1e-9
-        print(
+        say(
             f"{result.path}: {result.files} files, {result.size / 1e6:.1f} MB, "
             f"{result.counts.total()} messages of {len(result.counts)} topics, {duration_s:.1f} s"
         )
         if result.links:
-            print(f"digests: {result.links} links fit; the last digest is {result.digest}")
+            say(f"digests: {result.links} links fit; the last digest is {result.digest}")
     for finding in result.findings:
         if not is_quiet or finding.level is Level.PROBLEM:
-            print(f"{finding.level.value}: {finding.check}: {finding.text}")
+            say(f"{finding.level.value}: {finding.check}: {finding.text}")
     if not is_quiet:
         problems, missing = len(result.of(Level.PROBLEM)), len(result.of(Level.MISSING))
         if problems:
-            print(f"not intact: {problems} problem{'' if problems == 1 else 's'}")
+            say(f"not intact: {problems} problem{'' if problems == 1 else 's'}")
         else:
-            print("intact, with what is named missing above" if missing else "intact")
+            say("intact, with what is named missing above" if missing else "intact")
 
 
 def add_export(parser: VerbParser) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from remote_inference.base.errors import UserError
-from remote_inference.tools.cli.common import Arguments, VerbParser, print_error, print_json
+from remote_inference.tools.cli.common import Arguments, VerbParser, print_error, print_json, say
 
 EXAMPLES = {
     "doctor": ("", "--contract arm.contract.yaml --namespace /robot_1"),
@@ -55,7 +55,7 @@ def run_doctor(arguments: Arguments) -> int:
         for finding in _examine(arguments.timeout, contract, namespace, open_until):
             findings.append(finding)
             if not arguments.json and not (arguments.quiet and finding.level is Level.OK):
-                print(finding.fold(shutil.get_terminal_size().columns) if drawn else finding, flush=True)
+                say(finding.fold(shutil.get_terminal_size().columns) if drawn else finding)
         counts = {level: sum(finding.level is level for finding in findings) for level in Level}
         if arguments.json:
             totals = {"errors": counts[Level.ERROR], "warnings": counts[Level.WARNING]}
@@ -101,7 +101,7 @@ def run_check(arguments: Arguments) -> int:
     descriptions = [] if arguments.quiet else [file.lines for file in report.files]
     fits = (fit.lines() for fit in report.fits if not (arguments.quiet and fit.accepted))
     for line in chain(*descriptions, *fits):
-        print(line)
+        say(line)
     for problem in (file.problem for file in report.files if file.problem):
         print_error("check", problem)
     for pair in report.unjudged:

@@ -14,7 +14,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from remote_inference.base.contract.action_kinds import MOTIONS
-from remote_inference.tools.cli.common import ROBOT_HELP, VerbParser, print_json
+from remote_inference.tools.cli.common import ROBOT_HELP, VerbParser, print_json, say
 from remote_inference.tools.contracts import IMPORTERS
 
 if TYPE_CHECKING:
@@ -142,4 +142,4 @@ def _write(
     if arguments.json:
         print_json({"document": document, "marks": marks, **more})
     elif marks and not arguments.quiet:
-        print(*marks, sep="\n", file=sys.stderr)
+        say(*marks, file=sys.stderr)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from remote_inference.base.errors import UserError
-from remote_inference.tools.cli.common import EXIT_NO, EXIT_OK, Arguments, VerbParser, print_json
+from remote_inference.tools.cli.common import EXIT_NO, EXIT_OK, Arguments, VerbParser, print_json, say
 
 if TYPE_CHECKING:
     from remote_inference.learn.evaluation.document import EpisodeKey, Evaluation
@@ -138,7 +138,7 @@ def _show_progress(
             if bars is not None:
                 bars.advance(shown)
             if result is None:
-                print(f"not played: {show_key(key, names)}: {show_reason(why, names)}", file=sys.stderr)
+                say(f"not played: {show_key(key, names)}: {show_reason(why, names)}", file=sys.stderr)
 
         yield report
 
@@ -162,13 +162,13 @@ def _print(findings: Findings, tally: Tally, broken: list[str], report: Path) ->
         )
         rows.append(cells[: len(heads)])
     print_table(Table("", heads, rows, ("steps",)))
-    print(f"{tally.played} episodes played now, {findings.played} of {findings.asked} in all")
+    say(f"{tally.played} episodes played now, {findings.played} of {findings.asked} in all")
     for warning in tally.warnings:
-        print(f"note: {warning}")
+        say(f"note: {warning}")
     if tally.failures:
-        print("errors: " + ", ".join(f"{kind} {count}" for kind, count in tally.failures.items()))
+        say("errors: " + ", ".join(f"{kind} {count}" for kind, count in tally.failures.items()))
     if tally.unplayed:
-        print(f"{len(tally.unplayed)} episodes could not be played; run again to try them again")
+        say(f"{len(tally.unplayed)} episodes could not be played; run again to try them again")
     for problem in broken:
-        print(f"not kept: {problem}")
-    print(f"report: {report}")
+        say(f"not kept: {problem}")
+    say(f"report: {report}")

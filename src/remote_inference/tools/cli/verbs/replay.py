@@ -21,6 +21,7 @@ from remote_inference.tools.cli.common import (
     open_client,
     positive,
     print_json,
+    say,
 )
 
 if TYPE_CHECKING:
@@ -133,37 +134,37 @@ def _print_decisions(report: Report, *, is_quiet: bool) -> None:
     robot = report.namespace or "/"
     if not is_quiet:
         runs = f"{report.runs} run{'s' * (report.runs != 1)}"
-        print(f"{report.bag}, {robot}: {runs}, {report.entries} entries of the journal")
+        say(f"{report.bag}, {robot}: {runs}, {report.entries} entries of the journal")
         for kind, compared in report.compared.items():
             missing = {"bag": report.unrecorded[kind], "journal": report.unreplayed[kind]}
             aside = "".join(f", {count} not in the {place}" for place, count in missing.items() if count)
-            print(f"{kind}: {compared} compared{aside}")
+            say(f"{kind}: {compared} compared{aside}")
         if report.watchdog_stops:
-            print(f"command watchdog: {report.watchdog_stops} stops of a node that was silent")
+            say(f"command watchdog: {report.watchdog_stops} stops of a node that was silent")
     for note in report.notes if report.first is not None or not is_quiet else ():
-        print(f"note: {note}")
+        say(f"note: {note}")
     for problem in report.problems:
-        print(f"cannot be judged: {problem}")
+        say(f"cannot be judged: {problem}")
     if report.first is not None:
-        print(f"differs: {report.differences} differences, the first: {report.first}")
+        say(f"differs: {report.differences} differences, the first: {report.first}")
     elif report.change is not None and not is_quiet:
         _print_change(report, report.change)
     elif not report.problems and not is_quiet:
-        print("equal: every recorded command, request and chunk, bit for bit")
+        say("equal: every recorded command, request and chunk, bit for bit")
 
 
 def _print_change(report: Report, change: Change) -> None:
     parameters = ", ".join(f"{name}={value}" for name, value in change.parameters.items())
     if change.first_tick is None:
-        print(f"with {parameters}: every tick commands the same")
+        say(f"with {parameters}: every tick commands the same")
     else:
         first = f"first tick {change.first_tick} at {change.first_time_s:.1f} s"
-        print(f"with {parameters}: {change.ticks} ticks command something else, {first}")
+        say(f"with {parameters}: {change.ticks} ticks command something else, {first}")
         for name, largest in change.largest.items():
-            print(f"  {name}: by {largest:.4g} at most")
-    print(f"states: {' -> '.join(report.states) or 'none entered'}")
+            say(f"  {name}: by {largest:.4g} at most")
+    say(f"states: {' -> '.join(report.states) or 'none entered'}")
     if change.borrowed_chunks:
-        print(
+        say(
             f"{change.borrowed_chunks} chunks answered a request of another time: what a server would have "
             "said to that one is not known"
         )
@@ -230,7 +231,7 @@ def _serve_captures(arguments: Arguments) -> int:
         if arguments.json:
             print_json(one.to_json())
         elif not (arguments.quiet and one.agrees):
-            print(one)
+            say(one)
     return EXIT_OK if all(one.agrees for one in replays) else EXIT_NO
 
 

@@ -18,6 +18,7 @@ from remote_inference.tools.cli.common import (
     positive,
     print_error,
     print_json,
+    say,
 )
 
 EXAMPLES = {
@@ -174,7 +175,7 @@ def run_run_task(arguments: Arguments) -> int:
         if not (arguments.quiet or arguments.json):
             done = f"{feedback.chunks} chunks, {feedback.holds} holds, {feedback.interventions} interventions"
             line = f"{feedback.elapsed_s:6.1f} s  {feedback.state_name}, {done}"
-            print(line, file=sys.stderr, flush=True)
+            say(line, file=sys.stderr)
 
     with open_client("run_task_verb") as ros, interrupting():
         robot = ros.find_robot(arguments.robot, arguments.timeout)
@@ -187,5 +188,5 @@ def run_run_task(arguments: Arguments) -> int:
             answer = {"termination": name, "message": result.message, "elapsed_s": result.elapsed_s}
             print_json({"robot": robot, **answer})
         else:
-            print(f"{robot}: {name}: {result.message}, after {result.elapsed_s:.1f} s", flush=True)
+            say(f"{robot}: {name}: {result.message}, after {result.elapsed_s:.1f} s")
     return EXIT_OK if result.termination == Termination.SUCCEEDED else EXIT_NO

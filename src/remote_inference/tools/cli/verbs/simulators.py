@@ -24,6 +24,7 @@ from remote_inference.tools.cli.common import (
     bounded,
     open_client,
     print_json,
+    say,
     set_zenoh_environment,
 )
 
@@ -126,7 +127,7 @@ def run_rollouts(arguments: Arguments) -> int:
         print_json({**said, "wall_s": wall_s, "film_strip": picture})
     elif not arguments.quiet:
         _print_group(group, isolation, wall_s)
-        print(f"film strip: {arguments.film_strip}" if camera else "no film strip: the policy sees no camera")
+        say(f"film strip: {arguments.film_strip}" if camera else "no film strip: the policy sees no camera")
     return EXIT_OK if isolation.is_proven else EXIT_NO
 
 
@@ -197,13 +198,13 @@ def _print_group(group: Group, isolation: Isolation, wall_s: float) -> None:
         rows.append((*map(str, cells), outcome, f"{one.total_reward:.3g}", f"{advantage:+.2f}"))
     numbers = ("rollout", "slot", "process", "steps", "chunks", "reward", "advantage")
     print_table(Table("", (*numbers[:5], "success", *numbers[5:]), rows, numbers))
-    print(f"{group.environment.name}, {group.task!r}, seed {group.seed}: {_judge(group)}")
-    print(f"policy version {', '.join(group.policy_versions)}{' (mixed)' if group.is_mixed else ''}")
-    print(
+    say(f"{group.environment.name}, {group.task!r}, seed {group.seed}: {_judge(group)}")
+    say(f"policy version {', '.join(group.policy_versions)}{' (mixed)' if group.is_mixed else ''}")
+    say(
         f"isolation: {isolation.processes} processes; {isolation.repeated} of {isolation.rollouts} rollouts "
         "came out equal, bit for bit, when repeated in another slot"
     )
-    print(f"{wall_s:.1f} s in all, {sum(map(len, group.trajectories))} steps")
+    say(f"{wall_s:.1f} s in all, {sum(map(len, group.trajectories))} steps")
 
 
 def _judge(group: Group) -> str:
@@ -237,8 +238,8 @@ def run_hud(arguments: Arguments) -> None:
     )
 
     def announce(control_port: int) -> None:
-        print(f"{name} at {server.url}", file=sys.stderr)
-        print(f"{PORT_ANNOUNCEMENT}{control_port}", flush=True)
+        say(f"{name} at {server.url}", file=sys.stderr)
+        say(f"{PORT_ANNOUNCEMENT}{control_port}")
 
     async def serve() -> None:
         stop = asyncio.Event()
@@ -294,7 +295,7 @@ def run_hud_agent(arguments: Arguments) -> None:
             played.append(episode)
             if not (arguments.quiet or arguments.json):
                 counts = f"{episode.steps} steps, {episode.requests} requests"
-                print(f"{counts}: {dict(episode.score)}", flush=True)
+                say(f"{counts}: {dict(episode.score)}")
         if arguments.json:
             print_json({"episodes": [vars(episode) for episode in played]})
 

@@ -29,7 +29,7 @@ from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.operator_inputs import TakeoverPart
 from remote_inference.base.contract.policy_units import ConvertedQuaternion, scales_by_name
 from remote_inference.base.documents.document import DocumentError, parse_document
-from remote_inference.base.documents.problems import find_non_text_keys, show_value
+from remote_inference.base.documents.problems import find_no_text, show_value
 from remote_inference.base.ros_parameters import PARAMETERS_KEY, ExecutorName, is_rclpys_own
 from remote_inference.base.wire.arrays import WireError
 from remote_inference.base.wire.commands import make_command_writer
@@ -181,7 +181,7 @@ def read_parameters(path: Path, content: Any, sections: Mapping[str, Any]) -> tu
 
     Those of other nodes and of rclpy do not count.
     """
-    if problems := find_non_text_keys(content):
+    if problems := find_no_text(content):
         raise DocumentError("\n".join(f"{path}: {line}" for line in problems))
     general: dict[str, Any] = {}
     robots: dict[str, dict[str, Any]] = {}
