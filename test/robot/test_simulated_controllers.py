@@ -32,15 +32,32 @@ def test_a_trajectory_begins_where_the_last_one_has_led_or_where_a_slow_arm_is(
     assert max(way) == pytest.approx(fastest)
 
 
-@pytest.mark.parametrize("controller", [Forward("effort"), Forward("position"), Trajectory()])
-def test_one_that_is_deactivated_takes_nothing_and_begins_anew_when_it_is_active(
-    controller: Forward | Trajectory,
+@pytest.mark.parametrize(
+    ("controller", "stays_at"),
+    [(Forward("position"), 1.0), (Trajectory(), 2.5)],
+    ids=["forward", "trajectory"],
+)
+def test_one_that_is_deactivated_takes_nothing_and_stays_where_it_has_led_its_joints(
+    controller: Forward | Trajectory, stays_at: float
 ) -> None:
-    at = np.zeros(1)
-    controller.command(np.full((5, 1), 1.0), PERIOD_NS, 0, at)
-    controller.deactivate()
-    controller.command(np.full((5, 1), 1.0), PERIOD_NS, 0, at)
-    assert not controller.is_moving(1)
-    assert controller.lead(at, 0, 5 * PERIOD_NS) == at
+    at, rows = np.zeros(1), np.arange(1.0, 6.0)[:, None]
+    controller.command(rows, PERIOD_NS, 0, at)
+    now_ns = 5 * PERIOD_NS // 2
+    controller.deactivate(now_ns)
+    controller.command(np.full((5, 1), 9.0), PERIOD_NS, now_ns, at)
+    for active in (False, True):
+        assert controller.lead(at, now_ns, 9 * PERIOD_NS) == pytest.approx(stays_at, abs=1e-6), active
+        assert not controller.is_moving(now_ns)
+        controller.activate()
+
+
+def test_a_velocity_goes_on_while_its_controller_is_inactive_and_afterwards() -> None:
+    controller = Forward("velocity")
+    controller.command(np.full((1, 1), 0.5), PERIOD_NS, 0, np.zeros(1))
+    controller.deactivate(0)
+    controller.command(np.zeros((1, 1)), PERIOD_NS, 0, np.zeros(1))
+    assert controller.lead(np.zeros(1), 0, 2_000_000_000) == 1.0
     controller.activate()
-    assert not controller.is_moving(1), "what was sent meanwhile is lost"
+    assert controller.is_moving(0), "what was sent meanwhile is lost"
+    controller.command(np.zeros((1, 1)), PERIOD_NS, 0, np.zeros(1))
+    assert not controller.is_moving(0)

@@ -173,7 +173,7 @@ def judge_what_stays(world: WatchedWorld, tick: Tick) -> None:
     for arm in world.arms:
         silent = tick.horizon is None or not tick.reaches(arm.kind, arm.sink.destination)
         waits = arm.is_trajectory and SENSOR_AGE in tick.interventions
-        if arm.is_heard and silent and not waits and not world.engine.dead:
+        if is_reached(arm) and silent and not waits and not world.engine.dead:
             assert not arm.controller.is_moving(world.now_ns), f"{arm.sink.topic} goes on in silence"
 
 
@@ -184,8 +184,13 @@ def judge_silence(world: WatchedWorld, watchdog: Watchdog) -> None:
         return
     failed = {topic for topic, stop in world.stops.items() if stop.failed}
     for arm in world.arms:
-        if arm.is_heard and arm.sink.topic not in failed and not arm.has_missed_a_stop:
+        if is_reached(arm) and arm.sink.topic not in failed and not arm.has_missed_a_stop:
             assert not arm.controller.is_moving(world.now_ns), f"{arm.sink.topic} goes on: {watchdog.state}"
+
+
+def is_reached(arm: Controlled) -> bool:
+    """Return whether a controller takes what it is sent, as far as the robot knows."""
+    return arm.is_heard and arm.controller.is_active and not arm.is_withdrawn
 
 
 def patience_ns(world: WatchedWorld) -> int:

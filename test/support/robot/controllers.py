@@ -14,16 +14,17 @@ Rows = np.ndarray  # `[rows, joints]`
 
 
 class Switched:
-    """A controller that its manager may deactivate: it is matched on, and takes no command."""
+    """A controller that its manager may deactivate: it is matched on, and takes no command.
+
+    Drives keep what they were commanded last, and an active one goes on from there.
+    """
 
     is_active = True
 
-    def deactivate(self) -> None:
-        self.forget()
+    def deactivate(self, now_ns: int) -> None:
         self.is_active = False
 
     def activate(self) -> None:
-        """Begin anew: nothing of before is known any more."""
         self.is_active = True
 
     def forget(self) -> None:
@@ -32,7 +33,10 @@ class Switched:
 
 @dataclass
 class Forward(Switched):
-    """A forward controller: the drive goes to its target at once, and keeps it in silence."""
+    """A forward controller: the drive goes to its target at once, and keeps it in silence.
+
+    Also once it is inactive: a velocity goes on, and nobody can end it but its drive.
+    """
 
     kind: str  # of the actions
     target: np.ndarray | None = None  # None: it was never commanded
@@ -81,6 +85,13 @@ class Trajectory(Switched):
         self._times = now_ns + period_ns * np.arange(len(rows) + 1.0)
         self._times[1:] += late_ns
         self._points = np.vstack([begin, rows])
+
+    def deactivate(self, now_ns: int) -> None:
+        """End the trajectory where it has led the joints."""
+        super().deactivate(now_ns)
+        if len(self._times):
+            self._points = self.lead(self._points[0], now_ns, now_ns)[np.newaxis]
+            self._times = np.array([float(now_ns)])
 
     def forget(self) -> None:
         self._times = np.empty(0)

@@ -235,7 +235,7 @@ class WatchedWorld(World):
     def deactivate(self, arm: Controlled) -> None:
         """Let its manager deactivate a controller: it is matched, and takes nothing."""
         self.move()
-        arm.controller.deactivate()
+        arm.controller.deactivate(self.now_ns)
         self.lags[arm.joints] = True
 
     def unlink(self, arm: Controlled) -> None:
@@ -304,7 +304,7 @@ class WatchedWorld(World):
             stop = self.stops.get(arm.sink.topic)
             if stop is None or stop.failed:
                 stop = self.stops[arm.sink.topic] = stop_controller(self.contract, arm.sink, measured)
-            arm.has_missed_a_stop |= not arm.is_heard
+            arm.has_missed_a_stop |= not (arm.is_heard and arm.controller.is_active)
             if stop.action is not None and arm.is_heard:
                 rows = stop.action[np.newaxis, arm.joints]
                 at = self.position[arm.joints]
