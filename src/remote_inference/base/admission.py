@@ -32,9 +32,12 @@ FATAL_REJECTIONS = frozenset({"actions", CAMERAS_REJECTION, "state", "kinds", "u
 NAME_REJECTION = "name"  # another process has the robot's session
 CAPACITY_REJECTION = "capacity"  # other robots have all places
 OCCUPIED_REJECTIONS = frozenset({NAME_REJECTION, CAPACITY_REJECTION})  # they may pass when a session ends
+LOADING_REJECTION = "loading"  # the policy was released, and is being loaded for this robot
 INTERNAL_REJECTION = "internal"  # not a rule: the server itself failed
 # After these, the same server may accept the same offer later.
-PASSING_REJECTIONS = frozenset({"draining", "failing", *OCCUPIED_REJECTIONS, INTERNAL_REJECTION})
+PASSING_REJECTIONS = frozenset(
+    {"draining", "failing", LOADING_REJECTION, *OCCUPIED_REJECTIONS, INTERNAL_REJECTION}
+)
 ASPECT_RATIO_TOLERANCE = 0.05  # relative
 
 

@@ -40,6 +40,12 @@ def parse_tags(texts: Iterable[str]) -> dict[str, str]:
     return tags
 
 
+def check_tags(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return texts of tags as they are. Raises ValueError as `parse_tags`."""
+    parse_tags(texts)
+    return texts
+
+
 def check_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
     """Return keys of tags as they are. Raises ValueError for a wrong key, one twice, or too many."""
     if len(keys) > MAX_TAGS:

@@ -9,17 +9,12 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from remote_inference.base.documents.document import Document, NameIn
-from remote_inference.base.tags import MAX_TAGS, parse_tags
+from remote_inference.base.tags import MAX_TAGS, check_tags
 from remote_inference.robot.fallbacks import FALLBACKS
 
 
 def _seconds(minimum: float, maximum: float, description: str) -> object:
     return Field(ge=minimum, le=maximum, description=f"{description} [s]")
-
-
-def _check_tags(texts: tuple[str, ...]) -> tuple[str, ...]:
-    parse_tags(texts)
-    return texts
 
 
 def to_ns(duration_s: float) -> int:
@@ -94,7 +89,7 @@ class RobotConfig(Document):
     """use a server whose policy trainers may change while it is served"""
     tags: Annotated[
         tuple[str, ...],
-        AfterValidator(_check_tags),
+        AfterValidator(check_tags),
         Field(
             description="notes for logs and metrics of robot and server, `key=value` each, "
             f"{MAX_TAGS} at most, such as `site=lab_2`"

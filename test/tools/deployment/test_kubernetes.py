@@ -122,6 +122,17 @@ def test_probes_ask_for_what_the_health_port_answers() -> None:
     assert {*paths.values(), annotations["prometheus.io/path"], "/status.json"} <= set(answered)
 
 
+def test_the_autoscaler_asks_for_metrics_that_there_are_and_has_a_name_for_each_pod() -> None:
+    scaler = find("HorizontalPodAutoscaler", "policy-server")["spec"]
+    target, stateful_set = scaler["scaleTargetRef"], find("StatefulSet", "policy-server")
+    assert (target["kind"], target["name"]) == (stateful_set["kind"], stateful_set["metadata"]["name"])
+    assert 1 <= scaler["minReplicas"] < scaler["maxReplicas"] == stateful_set["spec"]["replicas"]
+    page = (ROOT / "docs" / "reference" / "metrics.md").read_text()
+    for metric in scaler["metrics"]:
+        name = metric["pods"]["metric"]["name"].replace("_per_second", "_total")
+        assert f"`{name}`" in page, name
+
+
 def test_each_server_has_a_name_of_its_own_and_its_keys() -> None:
     stateful_set = find("StatefulSet", "policy-server")["spec"]
     assert SERVER["args"][-2:] == ["--name", "policy_server_$(POD_INDEX)"]

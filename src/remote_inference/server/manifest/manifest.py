@@ -31,7 +31,7 @@ from remote_inference.base.documents.document import (
     read_yaml,
 )
 from remote_inference.base.limits import MAX_CAMERAS, RequestLimits
-from remote_inference.base.tags import check_keys
+from remote_inference.base.tags import check_keys, check_tags
 from remote_inference.server.manifest.sections import BACK_ENDS, OpenpiSection, WeightsSection
 from remote_inference.server.schedulers import SCHEDULERS, SchedulerOptions
 
@@ -155,6 +155,8 @@ class Manifest(Document):
     serving_mode: Literal["auto", "shared", "exclusive"] = "auto"
     """auto: many sessions when the probe after warm-up allows it; exclusive: one; shared: many, also when the
     probe finds that answers differ, which is a warning"""
+    tags: Annotated[tuple[str, ...], AfterValidator(check_tags)] = ()
+    """by which a robot's goal may name the policy, besides its name, `key=value` each"""
     max_sessions: Annotated[int, Field(ge=1, le=10_000, description="robots admitted at a time")] = 1
     max_cameras: Annotated[int, Field(ge=0, le=MAX_CAMERAS)] = RequestLimits.cameras
     """cameras that a robot may offer"""
@@ -166,6 +168,8 @@ class Manifest(Document):
     """end a session this long after its robot vanished [s]"""
     session_idle_timeout_s: Annotated[float, Field(ge=1.0, le=86_400.0)] = 300.0
     """end a session without requests after this [s]"""
+    idle_release_s: Annotated[float, Field(ge=0.0, le=604_800.0)] = 0.0
+    """free the device after this without sessions, and load again for the next robot [s]; 0: never"""
     scheduler: Annotated[str, NameIn(SCHEDULERS)] = "round_robin"
     """one request at a time, or several in one call of the policy; the session that has cost least is served
     first, with `deadline` the robot whose queue ends soonest; any other name: an entry point of an
@@ -247,6 +251,11 @@ class Manifest(Document):
             raise ValueError("pin_task: found true without default_task, expected the task to pin")
         if self.model.replicas:
             self._check_replicas()
+        for name in ("openpi", "weights"):
+            if self.idle_release_s and getattr(self, name) is not None:
+                found = f"idle_release_s: found {self.idle_release_s:g} with {name}, expected one of the two"
+                reason = {"openpi": "its clients find no port", "weights": "updates are lost"}[name]
+                raise ValueError(f"{found}: {reason} while the policy is released")
         return self
 
     def _check_replicas(self) -> None:

@@ -40,6 +40,7 @@ def describe_policy(status: ServerStatus, serving: Serving, terms: ServerTerms) 
         setattr(status, name, value)
     status.policy_name = spec.name
     status.policy_revision = spec.revision
+    status.tags = list(serving.manifest.tags)
     status.policy_fingerprint = spec.fingerprint
     status.image_features = list(spec.image_shapes)
     status.continuation = spec.continuation.value
@@ -136,6 +137,10 @@ class Operations:
                 raise StartupError(f"audit_file: found {found}, expected a file to append to") from error
         if manifest.health_port:
             self._health = HealthServer(manifest.health_port, lambda: self._snapshot, self._metrics.render)
+
+    def begin_loading(self) -> None:
+        """Let probes see that a released policy is being loaded, which keeps the executor busy."""
+        self._snapshot = replace(self._snapshot, loading=True)
 
     def close(self) -> None:
         """Free port and file."""

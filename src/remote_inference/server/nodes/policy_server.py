@@ -21,24 +21,22 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Annotated
 
-import rclpy
 from pydantic import Field
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
-from rclpy.node import Node
 from std_msgs.msg import Header
 
 from remote_inference.base.exchange import LOADING, SCHEMA_VERSION_MAX, SCHEMA_VERSION_MIN, Chunk
-from remote_inference.base.nodes.executors import add_node, answer_waiting, make_executor, spin_once
-from remote_inference.base.nodes.graph import UNKNOWN_NODE, full_name
+from remote_inference.base.nodes.executors import answer_waiting, spin_once
 from remote_inference.base.nodes.parameters import NodeParameters, declare_parameters
 from remote_inference.base.nodes.robot_logger import ShownLogger, about
-from remote_inference.base.nodes.runtime import StartupError, is_stopping, run_node
+from remote_inference.base.nodes.runtime import StartupError, run_node
 from remote_inference.base.nodes.timers import TimerSchedule
 from remote_inference.base.repeats import Repeats, without_numbers
 from remote_inference.base.wire.qos import LATCHED_QOS
 from remote_inference.msg import ServerStatus
 from remote_inference.server.live_weights import TRAINER_ACCESS, TrainerAccess
-from remote_inference.server.manifest.manifest import load_manifest
+from remote_inference.server.manifest.manifest import Manifest, load_manifest
+from remote_inference.server.nodes.duplicate_server import find_duplicate_server
 from remote_inference.server.nodes.gateway_host import Gateway, GatewayHost, open_gateway
 from remote_inference.server.nodes.operations import Operations, describe_policy
 from remote_inference.server.nodes.serving import Serving
@@ -48,52 +46,6 @@ from remote_inference.server.requests.request_log import RequestRecord
 from remote_inference.server.sessions import Session, SessionRegistry
 from remote_inference.server.warmup import find_policy_notes, find_speed, find_unkept_promises
 from remote_inference.srv import GetStatus
-
-# -- Finds another running server with a server's name: robots could not distinguish the two ------------
-
-DISCOVERY_S = 1.0  # what a server spends on the search when it is alone
-GHOST_S = 3.0  # and while the graph lists one of its name, which may have been killed or may be about to end
-POLL_S = 0.05
-
-
-def find_duplicate_server(node: Node) -> str:
-    """Return the instance id of another running server of the node's name, or an empty string.
-
-    Call it before the node publishes its own status. A running server's status is latched, and arrives even
-    while it loads a policy. A killed server publishes none, and one that ends leaves the graph: neither
-    blocks its successor.
-    """
-    topic = node.resolve_topic_name("~/status")
-    name = node.get_fully_qualified_name()
-    probe = rclpy.create_node(
-        f"{node.get_name()}_probe",
-        namespace=node.get_namespace(),
-        context=node.context,
-        use_global_arguments=False,
-        enable_rosout=False,
-        start_parameter_services=False,
-    )
-    found: list[ServerStatus] = []
-    probe.create_subscription(ServerStatus, topic, found.append, LATCHED_QOS)
-    executor, _ = make_executor("single", node.context)
-    add_node(executor, probe)
-    begin_s = time.monotonic()
-    try:
-        while not is_stopping():
-            executor.spin_once(timeout_sec=POLL_S)
-            publishers = probe.get_publishers_info_by_topic(topic)
-            # One whose node is not known yet may have our name: wait for its status.
-            listed = any(
-                publisher.node_name == UNKNOWN_NODE or full_name(publisher) == name
-                for publisher in publishers
-            )
-            if time.monotonic() - begin_s >= (GHOST_S if listed else DISCOVERY_S):
-                return found[-1].instance_id if listed and found else ""
-        return ""
-    finally:
-        executor.shutdown(timeout_sec=1.0)
-        probe.destroy_node()
-
 
 STATUS_PERIOD_S = 1.0  # also the period of the search for abandoned sessions
 DRAIN_TIMEOUT_S = 5.0  # after a signal: for the requests that wait and run
@@ -150,6 +102,8 @@ class PolicyServer(LifecycleNode):
         self._instance_id = uuid.uuid4().hex[:12]
         self._registry = SessionRegistry(self._instance_id)
         self._serving: Serving | None = None
+        self._released: ServerStatus | None = None  # of the policy whose device is free until a robot asks
+        self._busy_s = 0.0  # when the server had a session last, or loaded
         self._is_loading = False
         self._gateway: Gateway | None = None
         self._operations = Operations(self, self.schedule, self._instance_id)
@@ -180,19 +134,8 @@ class PolicyServer(LifecycleNode):
             self._manifest_digest = hashlib.sha256(Path(self._manifest_path).read_bytes()).hexdigest()
             self._operations.open(manifest)
             self._trainers.listen(manifest)
-            self._serving = Serving(
-                manifest,
-                self._registry,
-                self._send,
-                self._log_request,
-                self._on_failure,
-                on_policy_error=self._on_policy_error,
-                open_weights=self._trainers.open,
-                # The executor runs this very transition, and answers nobody else until the policy is loaded.
-                while_loading=partial(answer_waiting, self, self._status_service),
-            )
-            self._sessions.start(self._serving)
-            host = GatewayHost(self._serving, self._sessions, self._log_request, self._on_failure)
+            serving = self._load(manifest)
+            host = GatewayHost(serving, self._sessions, self._log_request, self._on_failure)
             self._gateway = open_gateway(host)
         except StartupError as error:
             return self._refuse_to_configure(str(error))
@@ -201,15 +144,32 @@ class PolicyServer(LifecycleNode):
             reason = explain_policy_error(error)
             named = reason.startswith(f"{self._manifest_path}: ")
             return self._refuse_to_configure(reason if named else f"{self._manifest_path}: {reason}")
-        self._log_capacity(self._serving)
+        self._log_capacity(serving)
         return TransitionCallbackReturn.SUCCESS
+
+    def _load(self, manifest: Manifest) -> Serving:
+        """Load the policy, and judge offers by it."""
+        self._serving = Serving(
+            manifest,
+            self._registry,
+            self._send,
+            self._log_request,
+            self._on_failure,
+            on_policy_error=self._on_policy_error,
+            open_weights=self._trainers.open,
+            # The executor runs this very call, and answers nobody else until the policy is loaded.
+            while_loading=partial(answer_waiting, self, self._status_service),
+        )
+        self._sessions.start(self._serving)
+        self._released, self._busy_s = None, time.monotonic()
+        return self._serving
 
     def get_logger(self) -> ShownLogger:
         return ShownLogger(super().get_logger().name)
 
     @log_errors
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        self._require_serving().worker.finishing.draining = False
+        self._set_draining(False)
         self._sessions.accepting = True
         self._publish_status()
         return super().on_activate(state)
@@ -217,7 +177,7 @@ class PolicyServer(LifecycleNode):
     @log_errors
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         self._sessions.accepting = False
-        self._require_serving().worker.finishing.draining = True
+        self._set_draining(True)
         self._publish_status()
         return super().on_deactivate(state)
 
@@ -288,7 +248,7 @@ class PolicyServer(LifecycleNode):
     def _unload(self) -> None:
         """Free everything, whatever fails on the way."""
         gateway, self._gateway = self._gateway, None
-        serving, self._serving = self._serving, None
+        serving, self._serving, self._released = self._serving, None, None
         with ExitStack() as steps:  # the last is called first
             steps.callback(self._operations.close)
             steps.callback(self._sessions.stop)
@@ -303,9 +263,41 @@ class PolicyServer(LifecycleNode):
         if not part.close():
             self.get_logger().error(problem)
 
-    def _require_serving(self) -> Serving:
-        assert self._serving is not None, "the lifecycle allows this transition only when configured"
-        return self._serving
+    def _set_draining(self, draining: bool) -> None:
+        if self._serving is not None:  # else its policy is released, and nothing waits
+            self._serving.worker.finishing.draining = draining
+
+    # -- a server without sessions frees its device --------------------------------------------------------
+
+    def _release_or_load(self, now_s: float) -> None:
+        """Free the device of a server that was idle for long, or load the policy again for who asked."""
+        serving = self._serving
+        if self._released is not None and self._sessions.awaits_policy:
+            self._load_again()
+        elif serving is not None and len(self._registry):
+            self._busy_s = now_s
+        elif serving is not None and 0.0 < serving.manifest.idle_release_s <= now_s - self._busy_s:
+            self._released, self._serving = self._status(), None
+            self._sessions.release(serving)
+            self._close_or_log(serving, "an inference has not ended; the device is freed when it does")
+            idle = f"no session for {serving.manifest.idle_release_s:g} s"
+            self.get_logger().info(f"{idle}: the policy is released, the next robot has it loaded again")
+
+    def _load_again(self) -> None:
+        self._is_loading = True
+        self._operations.begin_loading()
+        self._status_publisher.publish(self._status())
+        begin_s = time.monotonic()
+        try:
+            self._load(self._sessions.released_manifest)
+        except Exception as error:  # who asks next has it tried again
+            self.get_logger().error(f"cannot load the policy again: {explain_policy_error(error)}")
+            self.get_logger().debug(trace_policy_error(error))
+            self._serving, self._sessions.awaits_policy = None, False
+        else:
+            self.get_logger().info(f"loaded the policy again in {time.monotonic() - begin_s:.1f} s")
+        finally:
+            self._is_loading = False
 
     # -- requests ------------------------------------------------------------------------------------------
 
@@ -341,6 +333,7 @@ class PolicyServer(LifecycleNode):
 
     def _check_sessions(self) -> None:
         self._sessions.end_abandoned()
+        self._release_or_load(time.monotonic())
         self._publish_status()
 
     def _publish_status(self) -> None:
@@ -350,11 +343,17 @@ class PolicyServer(LifecycleNode):
 
     def _status(self) -> ServerStatus:
         sessions = self._registry.all()
+        stamp = self.get_clock().now().to_msg()
+        lifecycle_state = LOADING if self._is_loading else self._state_machine.current_state[1]
+        if (status := self._released) is not None:
+            status.header.stamp, status.lifecycle_state, status.load = stamp, lifecycle_state, 0.0
+            status.accepting = self._sessions.accepting and not self._is_loading
+            return status
         status = ServerStatus(
-            header=Header(stamp=self.get_clock().now().to_msg()),
+            header=Header(stamp=stamp),
             server=self.get_fully_qualified_name(),
             instance_id=self._instance_id,
-            lifecycle_state=LOADING if self._is_loading else self._state_machine.current_state[1],
+            lifecycle_state=lifecycle_state,
             accepting=False,
             schema_version_min=SCHEMA_VERSION_MIN,
             schema_version_max=SCHEMA_VERSION_MAX,

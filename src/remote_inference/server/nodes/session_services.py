@@ -18,11 +18,12 @@ from rclpy.impl.rcutils_logger import RcutilsLogger
 from rclpy.node import Node
 from rclpy.subscription import Subscription
 
-from remote_inference.base.admission import INTERNAL_REJECTION, ServerTerms
+from remote_inference.base.admission import INTERNAL_REJECTION, LOADING_REJECTION, ServerTerms
 from remote_inference.base.exchange import Chunk, SessionOffer, SessionReply, in_namespace
 from remote_inference.base.limits import shorten
 from remote_inference.base.nodes.graph import identify_endpoints
 from remote_inference.base.nodes.robot_logger import RobotLogger, about, calm
+from remote_inference.base.policy import PolicySpec
 from remote_inference.base.repeats import Repeats
 from remote_inference.base.tags import write_tags
 from remote_inference.base.wire import qos
@@ -31,6 +32,7 @@ from remote_inference.base.wire.chunk import chunk_to_message
 from remote_inference.base.wire.session import offer_from_request, reply_to_response
 from remote_inference.msg import ActionChunk, ClientState, Observation
 from remote_inference.server.admission import terms_of
+from remote_inference.server.manifest.manifest import Manifest
 from remote_inference.server.monitoring.snapshot import QUIET_AFTER_S
 from remote_inference.server.nodes.serving import Serving
 from remote_inference.server.policy_error import explain_policy_error, trace_policy_error
@@ -79,7 +81,7 @@ class RosLink:
 
     def __init__(self, node: Node, offer: SessionOffer, enqueue: Callable[[bytes], None]) -> None:
         """enqueue: gets each serialized request."""
-        self.paused = False
+        self.paused, self.kept = False, frozenset[str]()
         self._state: Subscription | None = None
         self._node = node
         self._offer = offer
@@ -126,10 +128,10 @@ class RosLink:
             )
         elif not is_quiet and self._state is not None:
             self._node.destroy_subscription(self._state)
-            self._state, self.paused = None, False
+            self._state, self.paused, self.kept = None, False, frozenset()
 
     def _take_state(self, state: ClientState) -> None:
-        self.paused = state.paused
+        self.paused, self.kept = state.paused, frozenset(state.kept_sessions)
 
     def close(self, reason: str) -> None:  # noqa: ARG002  the robot sees that the endpoints are gone
         self.listen(is_quiet=False)
@@ -174,6 +176,8 @@ class SessionServices:
         self.refusals = Refusals(node.get_logger())
         self._changed = changed
         self._serving: Serving | None = None
+        self._released: tuple[Manifest, PolicySpec] | None = None
+        self.awaits_policy = False  # a robot that fits has asked for a released one
         self._expiry: SessionExpiry | None = None
         self.accepting = False
         node.create_service(OpenSession, "~/open_session", self._open)
@@ -184,12 +188,23 @@ class SessionServices:
         """Judge offers by this policy; robots are admitted while `accepting`."""
         manifest = serving.manifest
         self._expiry = SessionExpiry(manifest.session_grace_s, manifest.session_idle_timeout_s)
-        self._serving = serving
+        self._serving, self._released, self.awaits_policy = serving, None, False
+
+    def release(self, serving: Serving) -> None:
+        """Judge offers by a policy that is freed now, and is loaded again for a robot that fits."""
+        self._serving, self._released = None, (serving.manifest, serving.policy.spec)
+        self.awaits_policy = False
+
+    @property
+    def released_manifest(self) -> Manifest:
+        """Manifest of the policy that is released."""
+        assert self._released is not None, "a policy is released"
+        return self._released[0]
 
     def stop(self) -> None:
         """End every session and admit nobody."""
         self.accepting = False
-        self._serving = None
+        self._serving, self._released, self.awaits_policy = None, None, False
         for session in self.registry.all():
             self.registry.end(session, "the server has ended")
 
@@ -215,18 +230,19 @@ class SessionServices:
         quiet_ns = time.monotonic_ns() - round(QUIET_AFTER_S * 1e9)
         for session in self.registry.all():
             if isinstance(session.link, RosLink):
-                session.link.listen(is_quiet=session.last_asked_ns < quiet_ns)
+                uses_another = session.foreign_requests > 0
+                session.link.listen(is_quiet=uses_another or session.last_asked_ns < quiet_ns)
 
     # -- services ------------------------------------------------------------------------------------------
 
     def _open(self, request: OpenSession.Request, response: OpenSession.Response) -> OpenSession.Response:
         serving = self._serving
-        if serving is None:
+        if serving is None and self._released is None:
             response.rejection, response.message = "draining", "server is not configured"
             return response
         try:
             offer = offer_from_request(request)
-            reply = self._admit(offer, serving)
+            reply = self._ask_to_load(offer) if serving is None else self._admit(offer, serving)
         except WireError as error:
             response.rejection, response.message = "schema", shorten(f"malformed offer: {error}")
             self.refusals.note(request.robot_namespace, request.client, response.rejection, response.message)
@@ -285,6 +301,17 @@ class SessionServices:
         log.info(f"{session.offer.client}: ended {session.session_id}: {shorten(reason)}")
 
     # -- sessions ------------------------------------------------------------------------------------------
+
+    def _ask_to_load(self, offer: SessionOffer) -> SessionReply:
+        """Have a released policy loaded for a robot that it fits; return why there is no session yet."""
+        assert self._released is not None
+        manifest, spec = self._released
+        reply = self.registry.reply(offer, spec, replace(terms_of(manifest), accepting=self.accepting))
+        if not reply.accepted:
+            return reply
+        self.awaits_policy = True
+        reason = "the policy was released, and is being loaded again"
+        return SessionReply(accepted=False, rejection=LOADING_REJECTION, message=reason)
 
     def _admit(self, offer: SessionOffer, serving: Serving) -> SessionReply:
         with self.registry.admission:
