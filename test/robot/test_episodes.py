@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from remote_inference.robot.requests.handshake import Episodes, Phase
+from remote_inference.robot.requests.episodes import Episodes
+from remote_inference.robot.requests.handshake import Phase
 from remote_inference.robot.safety.effects import ResetEnded
 from support.builders import ns
 from support.robot.handshakes import make_handshake, walk

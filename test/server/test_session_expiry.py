@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from remote_inference.server.sessions import Session, SessionExpiry
 from support.builders import ShiftProcessors, make_offer, ns
 
@@ -116,3 +118,18 @@ def test_a_request_that_waits_for_a_busy_worker_keeps_a_session():
     expiry = Expiry()
     expiry.sessions[0].mailbox.put(b"", ns(IDLE_S - 1))
     assert list(expiry.expired(IDLE_S)) == ["b"]
+
+
+def test_a_session_that_its_robot_keeps_while_it_uses_another_one_ends_with_the_robot_alone():
+    expiry = Expiry()
+    session = expiry.sessions[0]
+    session.link = SimpleNamespace(kept={"a"})
+    for at_s in (1, 2, 3, 4):
+        session.note_request("elsewhere", ns(at_s))
+    assert expiry.expired(4) == {}
+    assert list(expiry.expired(2 * IDLE_S)) == ["b"]
+    expiry.absent = {"a"}
+    assert "a" in expiry.expired(3 * IDLE_S)
+    session.link = SimpleNamespace(kept=())
+    expiry.absent = set()
+    assert expiry.expired(3 * IDLE_S)["a"].startswith("its robot has named another session")

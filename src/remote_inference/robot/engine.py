@@ -9,36 +9,24 @@ share state with it under one lock.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from remote_inference.base.admission import NAME_REJECTION, FatalMismatch
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.exchange import Chunk, ChunkStatus, SessionReply, StatusReply
-from remote_inference.base.repeats import Changes
 from remote_inference.robot.command import Float64Array
 from remote_inference.robot.config import RobotConfig, to_ns
 from remote_inference.robot.operated_robot import OperatedRobot
 from remote_inference.robot.queue.observation_history import TickSample
-from remote_inference.robot.requests.handshake import Episodes, Handshake
+from remote_inference.robot.requests.episodes import Counters, Episodes
+from remote_inference.robot.requests.handshake import Handshake
 from remote_inference.robot.requests.request_cycle import Rejection
+from remote_inference.robot.requests.source_watch import SourceWatch
 from remote_inference.robot.safety.effects import Effect, Inform, SendRequest, Stop, Warn
 from remote_inference.robot.safety.guard import SHAPE
 from remote_inference.robot.safety.state_machine import Event, State
 from remote_inference.robot.step_lock import StepLock
 
 LATENCY_KNOWN_AFTER = 20  # chunks
-
-
-@dataclass
-class Counters:
-    """Counts since start-up, published in ClientState."""
-
-    requests: int = 0
-    chunks_merged: int = 0
-    chunks_dropped: int = 0
-    chunks_rejected: int = 0
-    request_timeouts: int = 0
-    reconnects: int = 0
 
 
 class Engine(OperatedRobot):
@@ -66,9 +54,8 @@ class Engine(OperatedRobot):
         self.counters = Counters()
         self.episode = Episodes(contract.task, to_ns(config.reset_timeout_s))
         self.handshake = Handshake(contract, config, client, robot_namespace, seed)
-        self._silent: set[str] = set()  # sources that fell silent, until they deliver again ...
-        self._silences = Changes()  # ... as it was said
-        self._apart = ""  # which are too far apart for a request, in words
+        self._sources = SourceWatch(config.max_sensor_age_s)
+        self.policy_refused = ""  # why this episode's policy was refused by its server, in words
         self._died_ns: int | None = None  # when the engine first looked at the clock after it had given up
 
     # -- what the node reports ---------------------------------------------------------------------------
@@ -120,6 +107,8 @@ class Engine(OperatedRobot):
         except FatalMismatch as mismatch:
             close = self.handshake.close_unused(server, reply)
             replaced = reply is not None and reply.rejection == NAME_REJECTION
+            if self.handshake.policies.is_on_trial and not replaced:
+                return [*close, *self._refuse_policy(f"{server}: {mismatch}", now_ns)]
             died = self._die(Event.CONTRACT_VIOLATED, f"{server}: {mismatch}", homing=not replaced)
             return [*close, *died]
         if (session := self.handshake.session) is not None and session is not before:
@@ -142,15 +131,18 @@ class Engine(OperatedRobot):
         *,
         accepting: bool = True,
         loading: bool = False,
+        policy: tuple[str, ...] = (),
     ) -> list[Effect]:
         """Handle a ServerStatus: the session is lost when the server has restarted or no longer lists it.
 
         accepting: the server accepts sessions; one that does so again is asked at once. loading: its policy
-        is being loaded, and the robot waits for it, unless it starts again and again.
+        is being loaded, and the robot waits for it, unless it starts again and again. policy: its name, and
+        the server's tags.
         """
         if self.dead:
             return []
         self.handshake.servers.note(server, now_ns, loading=loading, instance_id=instance_id)
+        self.handshake.note_policy(server, policy)
         self.handshake.take_invitation(server, instance_id, accepting, now_ns, sessions)
         warnings = self.handshake.duplicate_servers.note_sender(server, instance_id, now_ns)
         cause = self.handshake.take_server_status(server, instance_id, sessions)
@@ -239,10 +231,36 @@ class Engine(OperatedRobot):
 
     # -- the operator: more in OperatedRobot --------------------------------------------------------------
 
-    def reset(self, task: str, now_ns: int) -> list[Effect]:
-        """Begin a new episode: empty queue, next episode_id, latency kept. An empty task keeps the old."""
+    def reset(self, task: str, now_ns: int, policy: str = "") -> list[Effect]:
+        """Begin a new episode: empty queue, next episode_id, latency kept. An empty task keeps the old.
+
+        policy: a name or tag of which `handshake.policies` finds no problem; empty keeps the old.
+        """
+        self.policy_refused, before = "", self.handshake.session
+        effects = self.handshake.use_policy(policy, now_ns) if policy else []
+        effects += self._change_session(before, f"changes to the policy {policy}", now_ns)
         self._drop_plan(now_ns)
-        return self.episode.begin(task, self.handshake, now_ns)
+        return [*effects, *self.episode.begin(task, self.handshake, now_ns)]
+
+    def _refuse_policy(self, problem: str, now_ns: int) -> list[Effect]:
+        """Pause, and go back to the policy of before: a server refuses this robot for a goal's policy."""
+        self.policy_refused = f"the policy {self.handshake.policies.wanted} is refused by {problem}"
+        effects = [*self.pause(self.policy_refused), *self.handshake.give_policy_back(now_ns)]
+        effects += self._change_session(None, "goes back to the policy before", now_ns)
+        return [*effects, Warn(self.policy_refused, repeats=False)]
+
+    def _change_session(self, before: SessionReply | None, cause: str, now_ns: int) -> list[Effect]:
+        """Go on with the session that the handshake has now, or without one."""
+        session = self.handshake.session
+        if session is before:
+            return []
+        self.cycle.abandon()
+        if session is None:
+            return self._supervisor.lose_session(cause, now_ns)
+        self.cycle.use(self.image_features, session.observation_steps, now_ns)
+        self._supervisor.forgive()
+        self.cycle.begin_session(self.handshake.expected_latency_s)
+        return []
 
     def take_over(self, now_ns: int) -> tuple[str, list[Effect]]:
         """Let a person command instead of the policy, which is asked nothing. Return why not, or ''."""
@@ -265,8 +283,7 @@ class Engine(OperatedRobot):
         if self.dead:
             self._died_ns = self._died_ns or now_ns
             return effects
-        effects += silences
-        effects += self._advance_handshake(now_ns)
+        effects += [*silences, *self._advance_handshake(now_ns)]
         session = self.handshake.session
         if session is not None and (due := self.cycle.find_due(now_ns)) is not None:
             effects += self._finish(due, session, now_ns)
@@ -289,24 +306,22 @@ class Engine(OperatedRobot):
 
     def awaits_observation(self, now_ns: int) -> bool:
         """Return whether the next complete observation will be requested."""
-        may_request = self.handshake.open and not self._idle and not self.dead
-        return may_request and self.cycle.awaits_observation(now_ns)
+        is_idle = self._idle or self.dead or not self.handshake.open
+        return not is_idle and self.cycle.awaits_observation(now_ns)
 
     @property
     def session_id(self) -> str:
         """Id of the session that a server has granted, empty without one."""
-        session = self.handshake.session
-        return session.session_id if session else ""
+        return session.session_id if (session := self.handshake.session) else ""
 
     def has_ended(self, now_ns: int) -> bool:
         """Return whether a dead robot has got its last commands, or the time for them is over."""
-        if self._died_ns is None:
-            return False
-        return self.playback.finished or now_ns - self._died_ns > to_ns(self.playback.rules.longest_end_s)
+        died_ns, longest_ns = self._died_ns, to_ns(self.playback.rules.longest_end_s)
+        return died_ns is not None and (self.playback.finished or now_ns - died_ns > longest_ns)
 
     def close(self) -> list[Effect]:
-        """End the session, if one is open."""
-        return self.handshake.close()
+        """End the sessions that are open."""
+        return self.handshake.close_all()
 
     # -- handshake -----------------------------------------------------------------------------------------
 
@@ -328,8 +343,7 @@ class Engine(OperatedRobot):
 
     def _check_sources(self, now_ns: int) -> list[Effect]:
         silent = self.cycle.update_stale_sources(now_ns)
-        stale = set(self.cycle.stale_sources)
-        self._silent = (self._silent & stale).union(silent)
+        self._sources.note(silent, stale := set(self.cycle.stale_sources))
         measured = self.arm.measured
         self.control.change(
             measured=measured.position if stale.isdisjoint(self.arm.topics) else None,
@@ -338,18 +352,7 @@ class Engine(OperatedRobot):
             positions=measured.position,
             positions_ns=measured.times_ns,
         )
-        effects: list[Effect] = []
-        limit_s = self._config.max_sensor_age_s
-        before = self._apart  # until a session is open, nobody knows which sources it wants
-        self._apart = self.cycle.sets.find_problem(now_ns) if self.handshake.open else ""
-        if self._apart and not before:
-            effects.append(Warn(f"no set of messages fits for {limit_s:g} s, requests wait: {self._apart}"))
-        for topic in sorted(self.cycle.sources):
-            if self._silences.is_due(topic, holds=topic in self._silent, now_s=now_ns / 1e9):
-                silence = f"{topic}: nothing new for {limit_s:g} s, requests wait for it"
-                news = Inform(f"{topic}: delivers again")
-                effects.append(Warn(silence, repeats=False) if topic in self._silent else news)
-        return effects
+        return self._sources.check(self.cycle, now_ns, is_open=self.handshake.open)
 
     def _check_deadlines(self, now_ns: int) -> list[Effect]:
         effects = self.episode.check_deadline(now_ns)
@@ -362,7 +365,7 @@ class Engine(OperatedRobot):
                 effects += self._lose_session(cause, now_ns)
         # Nobody misses a server who is paused or drives by hand. With a session, a robot that lacks a sensor
         # asks for no chunk that could end this time.
-        if self._idle or (self.handshake.open and (self.cycle.stale_sources or self._apart)):
+        if self._idle or (self.handshake.open and (self.cycle.stale_sources or self._sources.apart)):
             self._supervisor.need_no_server(now_ns)
         loading = {} if self.handshake.open else self.handshake.servers.loading
         effects += self._supervisor.wait_for(loading, now_ns)
@@ -373,8 +376,8 @@ class Engine(OperatedRobot):
     def _die(self, event: Event, cause: str, *, homing: bool = True) -> list[Effect]:
         self.control.halt(wants_home=homing and not self.taken_over)
         self.cycle.abandon()
-        ended = self.episode.end_reset(f"stopped: {cause}")
-        return [*ended, *self._supervisor.apply(event, cause), Stop(cause)]
+        effects = self.episode.end_reset(f"stopped: {cause}")
+        return [*effects, *self._supervisor.apply(event, cause), Stop(cause)]
 
     # -- requests ------------------------------------------------------------------------------------------
 
@@ -383,8 +386,7 @@ class Engine(OperatedRobot):
             return []
         if self.arm.doubted or not self.cycle.is_ready(now_ns):  # no policy is shown what cannot be
             return []
-        steps = self.cycle.history.steps()
-        seen = steps[-1].measured if steps else None
+        seen = steps[-1].measured if (steps := self.cycle.history.steps()) else None
         request = self.cycle.begin(
             self.handshake.session,
             now_ns,

@@ -36,6 +36,7 @@ class RobotView:
     dead: bool
     offline: bool  # it is dead because it found no server for too long
     stop: str  # latched, empty without one
+    policy_refused: str  # by its server, in words
     taken_over: bool
     paused: bool
     pauses: int  # called since start-up
@@ -84,16 +85,21 @@ class TaskRun:
         self._begin = view
         self._begin_s = now_s
 
-    def begin(self, engine: Engine, task: str, now_ns: int) -> list[Effect]:
+    def begin(self, engine: Engine, task: str, policy: str, now_ns: int) -> list[Effect]:
         """Begin an episode and let the robot move, unless since the goal it was paused or has given up.
 
-        For the engine's thread, which may come to it late. now_ns: of the engine's clock.
+        For the engine's thread, which may come to it late. policy: as of `Engine.reset`, found or not.
+        now_ns: of the engine's clock.
         """
         pauses = self._begin.pauses
-        self.refusal = engine.refusal or (PAUSED_MEANWHILE if engine.pauses > pauses else "")
+        self.refusal = (
+            engine.refusal
+            or engine.handshake.policies.find_problem(policy)
+            or (PAUSED_MEANWHILE if engine.pauses > pauses else "")
+        )
         if self.refusal:  # the queue stays, and the episode
             return []
-        effects = engine.reset(task, now_ns)
+        effects = engine.reset(task, now_ns, policy)
         self.refusal, more = engine.resume(now_ns, pauses) if engine.paused else ("", [])
         self.begun = not self.refusal
         return [*effects, *more]
@@ -105,6 +111,7 @@ class TaskRun:
             (Termination.OFFLINE, gave_up if view.offline else ""),
             (Termination.ERROR, gave_up if view.dead else ""),
             (Termination.STOPPED, f"stopped by {view.stop}" if view.stop else ""),
+            (Termination.ERROR, view.policy_refused if self.begun else ""),
             (Termination.STOPPED, "paused by somebody else" if self.begun and view.paused else ""),
             (Termination.STOPPED, f"not resumed: {self.refusal}" if self.refusal else ""),
             (Termination.TAKEN_OVER, "a person took over" if view.taken_over else ""),

@@ -7,7 +7,7 @@ from __future__ import annotations
 import hmac
 import secrets
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -86,6 +86,7 @@ class Link(Protocol):
     """The connection between a session and its robot, over ROS or a gateway's wire."""
 
     paused: bool  # the robot has said that it is paused
+    kept: Collection[str]  # sessions that the robot keeps while it uses others
 
     def send(self, chunk: Chunk) -> None:
         """Send a chunk without waiting; one thread at a time calls it. A closed link drops it."""
@@ -281,6 +282,8 @@ class SessionExpiry:
         gone_ns = now_ns - self._seen_ns[session.session_id]
         if gone_ns >= self._grace_ns:
             return f"its robot has been gone for {gone_ns / 1e9:.0f} s"
+        if session.link is not None and session.session_id in session.link.kept:
+            return ""
         asked_ns = now_ns - session.last_asked_ns
         if session.foreign_requests >= FOREIGN_REQUESTS_MAX and asked_ns >= OWN_REQUEST_NS:
             return f"its robot has named another session in {session.foreign_requests} requests in a row"

@@ -38,6 +38,7 @@ class SimulatedServer:
         self.accepting = True
         self.loading = False  # true: its policy is not there yet
         self.loads = 0  # how often it has begun to load
+        self.tags: tuple[str, ...] = ()  # of its manifest
         self.max_sessions = 4
         self.updates_weights = False
         self.generation = 0

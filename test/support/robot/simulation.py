@@ -544,6 +544,7 @@ class World:
                 self.now_ns,
                 accepting=server.admits,
                 loading=server.loading,
+                policy=(server.spec.name, *server.tags),
             )
         )
 

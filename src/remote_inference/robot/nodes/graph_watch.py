@@ -165,11 +165,13 @@ class GraphWatch:
         self._topics = TopicWatch(node, contract)
         self.lost_publishers = LostPublishers(int(max_offline_s * 1e9))
         self._is_resume_explained = False
-        self._old: frozenset[bytes] = frozenset()  # endpoints of a killed server may linger in the graph
+        self._old: dict[str, set[bytes]] = {}  # endpoints of a killed server may linger in the graph
 
-    def expect_server(self) -> None:
+    def expect_server(self, server: str) -> None:
         """Count only a server's endpoints for this robot that appear after this call."""
-        self._old = frozenset(gid for endpoints in self._server_endpoints() for _, gid in endpoints)
+        self._old[server] = {
+            gid for endpoints in self._server_endpoints() for name, gid in endpoints if name == server
+        }
 
     def update(
         self,
@@ -211,7 +213,7 @@ class GraphWatch:
 
     def _is_present(self, server: str) -> bool:
         return all(
-            any(name == server and gid not in self._old for name, gid in endpoints)
+            any(name == server and gid not in self._old.get(server, ()) for name, gid in endpoints)
             for endpoints in self._server_endpoints()
         )
 

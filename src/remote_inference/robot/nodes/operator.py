@@ -93,12 +93,12 @@ class OperatorServices:
         def give(began: StartEpisode.Response) -> None:
             answer.send(Trigger.Response(success=began.success, message=began.message))
 
-        self._begin_episode("", give)
+        self._begin_episode("", "", give)
 
     def _start_episode(
         self, request: StartEpisode.Request, answer: DeferredResponse[StartEpisode.Response]
     ) -> None:
-        self._begin_episode(request.task, answer.send)
+        self._begin_episode(request.task, request.policy, answer.send)
 
     def _pause(self, _: Trigger.Request, answer: Answer) -> None:
         self._engine.pause_at_once()  # also on the way home; the worker does the rest
@@ -131,16 +131,16 @@ class OperatorServices:
             state += "; paused, resume lets it move"
         return state
 
-    def _begin_episode(self, task: str, answer: Callable[[StartEpisode.Response], None]) -> None:
+    def _begin_episode(self, task: str, policy: str, answer: Callable[[StartEpisode.Response], None]) -> None:
         """Reset, and answer when the server has, or the engine's deadline for it is over."""
 
         def give(episode_id: int, message: str, *, success: bool) -> None:
             answer(StartEpisode.Response(success=success, message=message, episode_id=episode_id))
 
         def reset() -> tuple[str, list[Effect]]:
-            if refusal := self._engine.refusal:  # it gave up while this waited
+            if refusal := self._engine.refusal or find_problem(policy):  # it gave up while this waited
                 return refusal, []
-            effects = self._engine.reset(task, time.monotonic_ns())
+            effects = self._engine.reset(task, time.monotonic_ns(), policy)
             episode_id = self._engine.episode.id
             began = f"episode {episode_id} began"
             self._resets[episode_id] = lambda outcome: give(episode_id, f"{began}; {outcome}", success=True)
@@ -150,7 +150,9 @@ class OperatorServices:
             if problem:  # else the answer comes with the end of the reset
                 give(self._engine.episode.id, problem, success=False)
 
-        if problem := self._engine.refusal or find_length_problem("task", task, MAX_TASK_LENGTH):
+        find_problem = self._engine.handshake.policies.find_problem
+        too_long = find_length_problem("task", task, MAX_TASK_LENGTH)
+        if problem := self._engine.refusal or too_long or find_problem(policy):
             refuse(problem)
         else:
             self._operate(reset, refuse)

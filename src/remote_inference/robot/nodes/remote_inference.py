@@ -323,7 +323,7 @@ class RemoteInference(RobotNode):
             case effects.GetStatus(server):
                 self._servers.get_status(server)
             case effects.OpenSession(server, offer):
-                self._graph.expect_server()
+                self._graph.expect_server(server)
                 sized = replace(offer, images=self._sensors.add_sizes(offer.images))
                 self._servers.open_session(server, sized)
             case effects.CloseSession(server, session_id, token):

@@ -120,9 +120,16 @@ class ServerClient:
         self._newest[server] = status.instance_id, stamp
         instance, accepting, loading = status.instance_id, status.accepting, status.lifecycle_state == LOADING
         sessions = tuple(status.sessions)
+        policy = (status.policy_name, *status.tags) if status.policy_name else ()
         self._submit(
             lambda: self._engine.take_server_status(
-                server, instance, sessions, time.monotonic_ns(), accepting=accepting, loading=loading
+                server,
+                instance,
+                sessions,
+                time.monotonic_ns(),
+                accepting=accepting,
+                loading=loading,
+                policy=policy,
             )
         )
 

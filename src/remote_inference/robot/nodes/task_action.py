@@ -106,6 +106,8 @@ class TaskAction:
             return problem
         if problem := find_length_problem("task", request.task, MAX_TASK_LENGTH):
             return problem
+        if problem := self._engine.handshake.policies.find_problem(request.policy):
+            return problem
         topic = request.success_topic
         return topic and (problem := find_topic_name_problem(topic)) and f"success_topic: {problem}"
 
@@ -137,13 +139,13 @@ class TaskAction:
         self._goal, self._ended, self._paused, self._reported_s = goal, None, False, now_s
         self._run = TaskRun(request.max_duration_s, self._view(), now_s)
         self._node.get_logger().info(f"run_policy: {request.task or self._engine.episode.task!r}")
-        self._submit(partial(self._begin, self._run, request.task))
+        self._submit(partial(self._begin, self._run, request.task, request.policy))
 
-    def _begin(self, run: TaskRun, task: str) -> list[Effect]:
+    def _begin(self, run: TaskRun, task: str, policy: str) -> list[Effect]:
         """Begin a run that nothing has ended meanwhile. The worker's thread calls it."""
         if self._ended is not None or self._engine.taken_over:  # nobody may be let move by this
             return []
-        return run.begin(self._engine, task, time.monotonic_ns())
+        return run.begin(self._engine, task, policy, time.monotonic_ns())
 
     def _on_success(self, message: Bool) -> None:
         if self._run is not None:
@@ -215,6 +217,7 @@ class TaskAction:
             dead=engine.dead,
             offline=engine.machine.event is Event.OFFLINE_TOO_LONG,
             stop=engine.stops.latched,
+            policy_refused=engine.policy_refused,
             taken_over=engine.taken_over,
             paused=engine.paused,
             pauses=engine.pauses,

@@ -107,6 +107,8 @@ def state_message(engine: Engine, joint_names: Sequence[str], stamp: Time, now_n
         pause_cause=engine.pause_cause,
         server=engine.handshake.server if session else "",
         session_id=engine.session_id,
+        policy=engine.handshake.policies.wanted,
+        kept_sessions=engine.handshake.kept_sessions,
         session_epoch=engine.handshake.epoch,
         episode_id=engine.episode.id,
         task=engine.episode.task,

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The robot's side of a session: which server, the handshake's steps, what ends it, and its episodes."""
+"""The robot's side of a session: which server, the handshake's steps, and what ends it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from remote_inference.base.contract.contract import Contract
 from remote_inference.base.exchange import SessionReply, StatusReply
 from remote_inference.base.tags import parse_tags
 from remote_inference.robot.config import RobotConfig, to_ns
+from remote_inference.robot.requests.policy_choice import Attempt, KeptSession, PolicyChoice
 from remote_inference.robot.requests.server_list import DuplicateServers, Invitations, ServerList
 from remote_inference.robot.requests.timing import Timing, find_timing_problem, find_timing_warnings
 from remote_inference.robot.safety import effects
@@ -59,21 +60,6 @@ class _Step:
     due_ns: int = 0
 
 
-@dataclass(frozen=True)
-class _Attempt:
-    """What is known of the session that was asked for last, from the answer to get_status on.
-
-    round_trip_ns: of the shorter call. response_s: time that the server needs for a chunk. is_delivering: it
-    has delivered a chunk. is_listed: the server's status has named it. unlisted: statuses that did not.
-    """
-
-    round_trip_ns: int = 0
-    response_s: float = 0.0
-    is_delivering: bool = False
-    is_listed: bool = False
-    unlisted: int = 0
-
-
 class Handshake:
     """Opens a session and watches it. Each method returns effects, or why the session is lost."""
 
@@ -100,9 +86,11 @@ class Handshake:
             config.servers, config.reconnect_initial_backoff_s, config.reconnect_max_backoff_s, rng
         )
         self._step = _Step()
-        self._attempt = _Attempt()
+        self._attempt = Attempt()
         self._matched = False  # endpoints of the server and of this robot, both ways
-        self._first_fingerprint: str | None = None
+        self.policies = PolicyChoice(config.servers, keeps_first=not config.accept_new_policy)
+        self._kept: dict[str, KeptSession] = {}  # by server
+        self._epochs = 0  # sessions that were asked for
         self._has_duplicate = False
         self._next_warning_ns = 0
         self._quiet_until_ns = 0  # set by the first attempt
@@ -127,7 +115,7 @@ class Handshake:
 
     @property
     def epoch(self) -> int:
-        """How many sessions were asked for so far."""
+        """Number of the session in use, or asked for last, among all that were asked for."""
         return self.offer.session_epoch
 
     @property
@@ -157,10 +145,11 @@ class Handshake:
                 self._invitations.answer(server)
                 return [] if reply.loading else [Warn(f"server {server} accepts no sessions")]
             return [] if now_ns < self._quiet_until_ns else [Warn(f"server {server} is silent")]
-        self._attempt = _Attempt(now_ns - self._step.begin_ns, reply.response_s)
+        self._attempt = Attempt(now_ns - self._step.begin_ns, reply.response_s)
         self._enter(Phase.OPENING, now_ns)
         images = admission.choose_images(self._base_offer.images, reply.image_features)
-        self.offer = replace(self._base_offer, session_epoch=self.epoch + 1, task=task, images=images)
+        self._epochs += 1
+        self.offer = replace(self._base_offer, session_epoch=self._epochs, task=task, images=images)
         return [effects.OpenSession(server, self.offer)]
 
     def take_session_reply(
@@ -178,16 +167,19 @@ class Handshake:
         self._invitations.answer(server, session_in_the_way=reply.rejection in admission.OCCUPIED_REJECTIONS)
         if self.established and reply.rejection == admission.NAME_REJECTION:
             raise FatalMismatch("another process has taken this robot over")
-        fingerprint = None if self._config.accept_new_policy else self._first_fingerprint
+        fingerprint = None if self._config.accept_new_policy else self.policies.fingerprint
         # Cameras chosen for a policy that has been exchanged since: the next offer fits the new one.
         if not (reply.rejection == admission.CAMERAS_REJECTION and self._unused_images()):
             admission.check_reply(self.offer, reply, fingerprint)
         if not reply.accepted:
             self._fail(now_ns)
             return [Warn(f"server {server} refuses ({reply.rejection}): {reply.message}")]
+        if problem := self.policies.find_other(server, reply):
+            self._fail(now_ns)
+            return [*self.close_unused(server, reply), Warn(f"server {server}: {problem}")]
         if problem := find_timing_problem(self._timing(reply)):
             raise FatalMismatch(problem)
-        self._first_fingerprint = self._first_fingerprint or reply.policy_fingerprint
+        self.policies.note_session(reply)
         self.session = reply
         round_trip_ns = min(self._attempt.round_trip_ns, now_ns - self._step.begin_ns)
         self._attempt = replace(self._attempt, round_trip_ns=round_trip_ns)
@@ -217,12 +209,14 @@ class Handshake:
         if not self._invitations.note_status(server, instance_id, accepting, now_ns, sessions):
             return
         due_ns = now_ns + int(self._rng.uniform(0.0, INVITATION_JITTER_S) * 1e9)
-        if self.phase is Phase.WAITING and due_ns < self._step.due_ns:
+        if self.phase is Phase.WAITING and due_ns < self._step.due_ns and server in self.policies.servers:
             self.servers.take(server)
             self._step = _Step(due_ns=due_ns)
 
     def take_server_status(self, server: str, instance_id: str, sessions: tuple[str, ...]) -> str:
         """Handle a ServerStatus; return why the session is lost, or an empty string."""
+        if server in self._kept and not self._kept[server].is_open(instance_id, sessions):
+            del self._kept[server]
         if self.session is None or not self.open or server != self.server:
             return ""
         if instance_id != self.session.server_instance_id:
@@ -307,6 +301,65 @@ class Handshake:
         session, self.session = self.session, None
         return [CloseSession(self.server, session.session_id, session.session_token)] if session else []
 
+    # -- policies that goals name ----------------------------------------------------------------------------
+
+    def note_policy(self, server: str, names: tuple[str, ...]) -> None:
+        """Note the policy of a server: its name, then its tags."""
+        self.policies.note(server, names)
+        servers = self.policies.servers
+        if self.server in servers:
+            self.servers.only(servers, first=self.server)
+        elif servers and self.session is None:
+            self.servers.only(servers)
+
+    def use_policy(self, policy: str, now_ns: int) -> list[Effect]:
+        """Use a policy from now on, by its name or a tag: one without `find_problem`; "" for any.
+
+        A session with a server of another policy is kept, and one that was kept before is in use at once.
+        """
+        self.policies.choose(policy)
+        servers = self.policies.servers
+        first = next((server for server in servers if server in self._kept), None)
+        if self.server in servers and (self.open or first is None):
+            self.servers.only(servers, first=self.server)
+            if self.session is not None:
+                self.policies.note_session(self.session)
+            return []
+        closed: list[Effect] = []
+        if self.open and self.session is not None:
+            self._kept[self.server] = KeptSession(self.offer, self.session, self._attempt)
+            self.session = None
+        else:
+            closed = self.close()
+        self.servers.only(servers, first=first)
+        self._matched, self._step = False, _Step(due_ns=now_ns)
+        if first is not None:
+            kept = self._kept.pop(first)
+            self.offer, self.session, self._attempt = kept.offer, kept.session, kept.attempt
+            self.policies.note_session(kept.session)
+            self._matched = True  # else the graph says so soon
+            self._enter(Phase.OPEN, now_ns)
+        return closed
+
+    def give_policy_back(self, now_ns: int) -> list[Effect]:
+        """Use the policy before the one that was refused."""
+        self._fail(now_ns)
+        effects = self.use_policy(self.policies.before, now_ns)
+        if self.session is None:
+            self.servers.only(self.policies.servers)
+        return effects
+
+    @property
+    def kept_sessions(self) -> list[str]:
+        """Ids of the sessions that are open and not in use."""
+        return [kept.session.session_id for kept in self._kept.values()]
+
+    def close_all(self) -> list[Effect]:
+        """End the session in use, and those that are kept."""
+        kept, self._kept = self._kept, {}
+        unused = [one for server in kept for one in self.close_unused(server, kept[server].session)]
+        return [*self.close(), *unused]
+
     def _remark(self, server: str, reply: SessionReply) -> list[Effect]:
         """Return the remarks on a new session, each once for each instance of the server."""
         remarks: list[Effect] = [Inform(f"server {server}: {self._config.merging}")]
@@ -334,53 +387,3 @@ class Handshake:
     def _fail(self, now_ns: int) -> None:
         """Go on with the next server, after a pause when all of them have failed."""
         self._step = _Step(due_ns=now_ns + self.servers.fail())
-
-
-class Episodes:
-    """Counts the episodes. The robot goes on whether the server answers a reset or not."""
-
-    def __init__(self, task: str, reset_timeout_ns: int) -> None:
-        """task: of the first episode. reset_timeout_ns: deadline of the server's answer to a reset."""
-        self.id = 0
-        self.task = task
-        self.announced = False  # true once the server has answered a request of this episode
-        self._reset_timeout_ns = reset_timeout_ns
-        self._reset_deadline_ns: int | None = None
-
-    def begin(self, task: str, handshake: Handshake, now_ns: int) -> list[Effect]:
-        """Begin the next episode and announce it to the server in use. An empty task keeps the old."""
-        ended = self.end_reset("overtaken by the next reset")
-        self.id += 1
-        self.announced = False
-        self.task = task or self.task
-        session = handshake.session
-        if session is None:
-            return [*ended, effects.ResetEnded(self.id, False, "no server is in use")]
-        self._reset_deadline_ns = now_ns + self._reset_timeout_ns
-        session_id, token = session.session_id, session.session_token
-        return [*ended, effects.ResetSession(handshake.server, session_id, self.id, token)]
-
-    def instruct(self, task: str) -> bool:
-        """Set the task of the next request, in the same episode; return whether it has changed."""
-        changed, self.task = task != self.task, task
-        return changed
-
-    def take_reset_reply(
-        self, episode_id: int, acknowledged: bool, message: str, server: str
-    ) -> list[Effect]:
-        """Handle the server's answer to ResetSession."""
-        outcome = f"acknowledged by {server}" if acknowledged else f"refused by {server}: {message}"
-        return self.end_reset(outcome, acknowledged=acknowledged) if episode_id == self.id else []
-
-    def check_deadline(self, now_ns: int) -> list[Effect]:
-        """End a reset that the server has not answered in time."""
-        if self._reset_deadline_ns is None or now_ns < self._reset_deadline_ns:
-            return []
-        return self.end_reset(f"no acknowledgement within {self._reset_timeout_ns / 1e9:g} s")
-
-    def end_reset(self, outcome: str, *, acknowledged: bool = False) -> list[Effect]:
-        """End the reset under way, if there is one."""
-        if self._reset_deadline_ns is None:
-            return []
-        self._reset_deadline_ns = None
-        return [effects.ResetEnded(self.id, acknowledged, outcome)]

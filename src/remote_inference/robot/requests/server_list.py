@@ -129,6 +129,11 @@ class ServerList:
         elif said_ns <= at_ns:
             self._loading.pop(server, None)
 
+    def only(self, servers: Sequence[str], *, first: str | None = None) -> None:
+        """Try these servers alone. first: the one that is tried next, or in use; None: the first of them."""
+        self._servers = tuple(servers)
+        self._index = 0 if first is None else self._servers.index(first)
+
     def move_on(self) -> None:
         """Try the next server."""
         self._index = (self._index + 1) % len(self._servers)

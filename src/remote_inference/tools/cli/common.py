@@ -82,6 +82,7 @@ OF_VERB = {
 }
 MOST_CHARACTERS = 32  # of what is done: a long path would leave no room for the bar
 TIMEOUT_S = 5.0
+POLICY_HELP = "a policy of one of its servers, by its name or a tag as key=value"
 ROBOT_HELP = "the robot's namespace, with or without slashes"
 PATHS = frozenset({"BAG", "CONTRACT", "EVALUATION", "FILE", "FOLDER", "MANIFEST", "OUT"})  # values of options
 Number = TypeVar("Number", int, float)

@@ -11,6 +11,7 @@ from remote_inference.base.stop_signals import interrupting
 from remote_inference.tools.cli.common import (
     EXIT_NO,
     EXIT_OK,
+    POLICY_HELP,
     ROBOT_HELP,
     Arguments,
     VerbParser,
@@ -139,22 +140,24 @@ def _call(arguments: Arguments, kind: Any, service: str, request: Any, *fields: 
 
 
 def add_reset(parser: VerbParser) -> None:
-    add_trigger(parser, fields=', with --task "episode_id"')
+    add_trigger(parser, fields=', with --task or --policy "episode_id"')
     parser.add("--task TEXT", "instruction of the new episode (default: the current one)")
+    parser.add("--policy NAME", f"{POLICY_HELP} (default: the current one)")
 
 
 def run_reset(arguments: Arguments) -> int:
-    if arguments.task is None:
+    if arguments.task is None and arguments.policy is None:
         return run_trigger(arguments)
     from remote_inference.srv import StartEpisode  # noqa: PLC0415
 
-    request = StartEpisode.Request(task=arguments.task)
+    request = StartEpisode.Request(task=arguments.task or "", policy=arguments.policy or "")
     return _call(arguments, StartEpisode, "start_episode", request, "episode_id")
 
 
 def add_run_task(parser: VerbParser) -> None:
     add_robot(parser)
     parser.add("task TASK", "instruction (default: the current one)", nargs="?", default="")
+    parser.add("--policy NAME", f"{POLICY_HELP} (default: the current one)", default="")
     parser.add("--limit S", "longest time of the run (default: no limit)", type=float, default=0.0)
     text = "std_msgs/Bool, relative to the robot's namespace, whose true ends the run (default: none)"
     parser.add("--success-topic TOPIC", text, default="")
@@ -168,7 +171,10 @@ def run_run_task(arguments: Arguments) -> int:
     from remote_inference.tools.cli.task_client import TaskClient  # noqa: PLC0415
 
     goal = RunPolicy.Goal(
-        task=arguments.task, max_duration_s=arguments.limit, success_topic=arguments.success_topic
+        task=arguments.task,
+        policy=arguments.policy,
+        max_duration_s=arguments.limit,
+        success_topic=arguments.success_topic,
     )
 
     def show(feedback: RunPolicy.Feedback) -> None:
