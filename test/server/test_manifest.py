@@ -79,7 +79,7 @@ def test_the_shipped_manifest_is_valid():
         (MINIMAL + "metric_tags: [a, b, a]\n", "metric_tags", ["'a' twice", "once"]),
         (MINIMAL + "tags: [place]\n", "tags", ["'place'", "key=value"]),
         (MINIMAL + "tags: [task=a, task=b]\n", "tags", ["'task' twice", "once"]),
-        (MINIMAL + "idle_release_s: 5\nopenpi: {port: 8000}\n", "idle_release_s", ["openpi", "no port"]),
+        (MINIMAL + "idle_release_s: 5\nopenpi: {preset: droid}\n", "idle_release_s", ["openpi", "no port"]),
         (MINIMAL + "idle_release_s: 5\nweights: {}\n", "idle_release_s", ["weights", "updates are lost"]),
         (MINIMAL + f"metric_tags: {[f'k{i}' for i in range(17)]}\n", "metric_tags", ["17", "16 at most"]),
     ],

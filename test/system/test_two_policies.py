@@ -30,21 +30,22 @@ class Cell:
 
     def __init__(self, folder: Path) -> None:
         self.rig = rig = Rig(folder)
-        for name, policy in (
-            (PICKER, {"name": PICK}),
-            (PLACER, {"name": PLACE, "revision": "2"}),
-            (STRANGER, {"name": "stack", "action_names": list(reversed(JOINTS))}),
-        ):
-            place = folder / name[1:]
-            place.mkdir()
-            manifest = write_manifest(place, policy, tags=[f"task={name[1:]}"])
-            rig.group.start(bringup.server(manifest, name=name[1:]))
-        rig.wait_for(lambda: self._status(PICKER).accepting, "the picker")
-        servers = [PICKER, PLACER, STRANGER]
-        rig.start_robot(write_contract(folder), autostart=False, servers=servers)
+        self._serve(PICKER, name=PICK)
+        self._serve(PLACER, name=PLACE, revision="2")
+        rig.start_robot(write_contract(folder), autostart=False, servers=[PICKER, PLACER, STRANGER])
         rig.wait_for(lambda: rig.states and rig.states[-1].session_id, "a session")
+        # Only now: a robot that no goal has told what it is to run accepts no server that does not fit.
+        self._serve(STRANGER, name="stack", action_names=list(reversed(JOINTS)))
         rig.run_on_executor(self._connect)
         rig.wait_for(self._client.server_is_ready, "the action")
+
+    def _serve(self, server: str, **policy: Any) -> None:
+        name = server[1:]
+        folder = self.rig.folder / name
+        folder.mkdir()
+        manifest = write_manifest(folder, policy, tags=[f"task={name}"])
+        self.rig.group.start(bringup.server(manifest, name=name))
+        self.rig.wait_for(lambda: self._status(server).accepting, name)
 
     def _connect(self) -> None:
         self._client = ActionClient(self.rig.node, RunPolicy, "remote_inference/run_policy")
