@@ -210,7 +210,7 @@ def lose(out: Path, evaluation: Evaluation, seed: int) -> None:
         raise ServerLostError("server /gpu_1 is gone")
 
     with ResultsFolder(out, evaluation) as folder:
-        EpisodeLedger(folder).play(make_result(seed).key, attempt, lambda: False)
+        EpisodeLedger(folder).play(make_result(seed).key, attempt)
 
 
 def test_an_episode_that_was_lost_counts_until_it_is_played_and_then_its_errors_do(
@@ -223,7 +223,7 @@ def test_an_episode_that_was_lost_counts_until_it_is_played_and_then_its_errors_
         assert write_report(evaluation, folder, "drawer").lost == {"network": 2}
         assert "Lost to errors, by kind: network 2." in (out / "report.html").read_text()
         result = make_result(0, session_wait_ms=1500.0)
-        EpisodeLedger(folder).play(result.key, lambda _: Played(result), lambda: False)
+        EpisodeLedger(folder).play(result.key, lambda _: Played(result))
         findings = write_report(evaluation, folder, "drawer")
     assert findings.lost == {"network": 1}
     (summary,) = findings.summaries

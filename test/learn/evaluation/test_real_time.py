@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,13 +55,12 @@ def run(robots: Robots, folder: Path, monkeypatch: pytest.MonkeyPatch, stop: boo
     monkeypatch.setattr(real_time, "ROBOTS", registry)
     path = write_evaluation(folder, modes=["real_time"], latencies_ms=[0], episodes=4)
     evaluation = load_evaluation(path)
-    ending = threading.Event()
-    if stop:
-        ending.set()
     with ResultsFolder(folder / "out", evaluation) as opened:
         ledger = EpisodeLedger(opened)
+        if stop:
+            ledger.stop.set()
         try:
-            play_in_real_time(evaluation.keys("open"), evaluation, folder, Drawer().spec, ledger, stop=ending)
+            play_in_real_time(evaluation.keys("open"), evaluation, folder, Drawer().spec, ledger)
         finally:
             assert robots.alive == 0, "no robot is left"
             assert robots.most_alive <= 1

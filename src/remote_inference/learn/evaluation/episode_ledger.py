@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from remote_inference.base.documents.document import DocumentError
@@ -113,49 +114,41 @@ class EpisodeLedger:
         """report: called at each episode's end."""
         self.folder = folder
         self.tally = Tally()
+        self.stop = threading.Event()  # set when the run ends: what errors need was ended on purpose then
         self.saved: SavedEpisodes | None = None  # the data set that is written, if one is
         self._report: Report = report or (lambda *_: None)
         self._lock = threading.Lock()
 
-    def play(
-        self, key: EpisodeKey, attempt: Callable[[Counter[str]], Played], is_ending: Callable[[], bool]
-    ) -> None:
+    def play(self, key: EpisodeKey, attempt: Callable[[Counter[str]], Played]) -> None:
         """Play an episode until it has a line, or its attempts are over.
 
-        attempt: takes the errors met so far, by kind. is_ending: whether the run ends; an error is no longer
-        counted then. Raises ResultsError when a result cannot be kept.
+        attempt: takes the errors met so far, by kind. Raises ResultsError when a result cannot be kept.
         """
         met: Counter[str] = Counter()
-        while not is_ending():
-            try:
-                played = attempt(met)
-            except ResultsError:  # of the whole folder, such as results of another policy
-                raise
-            except Exception as error:
-                if is_ending():  # what it needs was ended on purpose
-                    return
-                failure = self.count(error, met)
-                if met[failure.kind] >= failure.attempts:
-                    self.give_up(LostEpisode.of(key, failure.kind, met), describe(error))
-                    return
-                continue
-            if self.saved is not None:
-                self.saved.add(played.result, list(played.ticks))
-            met.update(self.folder.failures_of(key))
-            self._keep(played.result.model_copy(update={"troubles": dict(met)}), played.film)
+        try:
+            played = self.retry(partial(attempt, met), Exception, met)
+        except ResultsError:  # of the whole folder, such as results of another policy
+            raise
+        except Exception as error:
+            if not self.stop.is_set():
+                self.give_up(LostEpisode.of(key, find_failure(error).kind, met), describe(error))
             return
+        if self.saved is not None:
+            self.saved.add(played.result, list(played.ticks))
+        met.update(self.folder.failures_of(key))
+        self._keep(played.result.model_copy(update={"troubles": dict(met)}), played.film)
 
-    def retry(self, call: Callable[[], Found], lost: type[Exception], is_ending: Callable[[], bool]) -> Found:
-        """Return the result of a call outside of episodes, repeated after errors of the class `lost`.
+    def retry(self, call: Callable[[], Found], lost: type[Exception], met: Counter[str]) -> Found:
+        """Return a call's result, repeated after errors of the class `lost`. met: counts them, by kind.
 
-        Raises the last of them when there are as many as an episode may cost, or the run ends.
+        Raises the last of them when there are as many as an episode may cost, or the run ends: an error is no
+        longer counted then.
         """
-        met: Counter[str] = Counter()
         while True:
             try:
                 return call()
             except lost as error:  # noqa: PERF203  each may be lost
-                if is_ending():  # what it needs was ended on purpose
+                if isinstance(error, ResultsError) or self.stop.is_set():
                     raise
                 failure = self.count(error, met)
                 if met[failure.kind] >= failure.attempts:

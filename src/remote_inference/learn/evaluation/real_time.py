@@ -7,7 +7,6 @@ One after another: two at once would share the machine, and each would be late b
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
@@ -68,17 +67,15 @@ def play_in_real_time(
     home: Path,
     environment: EnvironmentSpec,
     ledger: EpisodeLedger,
-    *,
-    stop: threading.Event,
 ) -> None:
     """Play episodes, those of one policy and latency with one robot.
 
-    home: folder of the document. stop: ends the run soon. Raises PolicyError or DocumentError for a policy
-    that cannot drive the environment.
+    home: folder of the document. Raises PolicyError or DocumentError for a policy that cannot drive the
+    environment.
     """
 
     def check() -> None:
-        if stop.is_set():
+        if ledger.stop.is_set():
             raise RobotLostError("the evaluation has ended")
 
     groups: dict[tuple[str, float], list[EpisodeKey]] = {}
@@ -90,7 +87,7 @@ def play_in_real_time(
         logs = ledger.folder.folder / LOGS / f"{policy}_{latency_ms:g}_ms"
         plan = RobotPlan(evaluation, place, environment, latency_ms, logs, check)
         with closing(_Slot(policy, plan, ledger)) as slot:
-            slot.play(group, stop.is_set)
+            slot.play(group)
 
 
 class _Slot:
@@ -100,25 +97,26 @@ class _Slot:
         self._policy, self._plan, self._ledger = policy, plan, ledger
         self._stack = ExitStack()
         self._robot: RealTimeRobot | None = None
-        self._problem = self._kind = ""  # why it did not come up when it was started last
+        self._lost: RobotLostError | None = None  # why it did not come up when it was started last
 
     def close(self) -> None:
         self._stack.close()
 
-    def play(self, keys: Iterable[EpisodeKey], is_ending: Callable[[], bool]) -> None:
+    def play(self, keys: Iterable[EpisodeKey]) -> None:
         """Play episodes with a robot that is started as often as an episode may be tried."""
-        if is_ending():
+        if self._ledger.stop.is_set():
             return
-        with suppress(RobotLostError):  # then `_problem` is why
-            self._ledger.retry(self._open, RobotLostError, is_ending)
+        with suppress(RobotLostError):  # it is kept as `_lost`
+            self._ledger.retry(self._open, RobotLostError, Counter())
         for key in keys:
-            if is_ending():
+            if self._ledger.stop.is_set():
                 return
-            if self._problem:
-                lost = LostEpisode.of(key, self._kind, {self._kind: 1})
-                self._ledger.give_up(lost, self._problem)
+            if self._lost is not None:
+                kind = episode_ledger.find_failure(self._lost).kind
+                lost = LostEpisode.of(key, kind, {kind: 1})
+                self._ledger.give_up(lost, episode_ledger.describe(self._lost))
             else:
-                self._ledger.play(key, partial(self._attempt, key), is_ending)
+                self._ledger.play(key, partial(self._attempt, key))
 
     def _attempt(self, key: EpisodeKey, _: Counter[str]) -> Played:
         """Play an episode once, with a new robot if the last one was lost."""
@@ -139,8 +137,7 @@ class _Slot:
         except BaseException as error:
             self.close()
             if isinstance(error, RobotLostError):
-                self._problem = episode_ledger.describe(error)
-                self._kind = episode_ledger.find_failure(error).kind
+                self._lost = error
             raise
-        self._robot, self._problem = robot, ""
+        self._robot, self._lost = robot, None
         return robot

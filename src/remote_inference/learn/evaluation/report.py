@@ -137,8 +137,7 @@ class Findings:
         """Return the findings of the episodes that the document asks for; others do not count."""
         tasks = list(dict.fromkeys(result.task for result in results)) or [""]
         conditions = list(evaluation.conditions(tasks[0]))
-        seeds = range(evaluation.first_seed, evaluation.first_seed + evaluation.episodes)
-        asked = [one for one in results if one.key.condition in conditions and one.seed in seeds]
+        asked = [one for one in results if evaluation.asks_for(one.key)]
         summaries = statistics.summarise(asked, conditions)
         return cls(
             len(conditions) * evaluation.episodes,

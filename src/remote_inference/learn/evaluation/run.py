@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from remote_inference.base.errors import UserError
 from remote_inference.learn.environment import (
@@ -44,35 +44,114 @@ from remote_inference.learn.rollouts.film_strip import Film
 if TYPE_CHECKING:
     from remote_inference.learn.evaluation.saving import SavedEpisodes  # imports pyarrow
 
-# -- Plays episodes in virtual time: as many at once as there are environments, each in a process of its own
-
 JOIN_S = 15.0  # until a worker that does not end is given up
 POLL_S = 0.2  # between two checks whether the workers have ended
-Found = TypeVar("Found")
 
 
-class Workers:
-    """The threads and environments of one run. `stop` is for any thread."""
+@dataclass(frozen=True)
+class Shard:
+    """A part of the episodes: the number-th of `count` equal ones, from 1."""
+
+    number: int = 1
+    count: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Read such as `3/16`. Raises UserError."""
+        number, slash, count = text.partition("/")
+        if slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
+            return cls(int(number), int(count))
+        raise UserError(f"--shard: found {text!r}, expected such as 3/16")
+
+    def pick(self, keys: Iterable[EpisodeKey]) -> list[EpisodeKey]:
+        return list(keys)[self.number - 1 :: self.count]
+
+
+class Run:
+    """One run of an evaluation. `stop` is for any thread.
+
+    In virtual time as many episodes are played at once as there are environments, each in a process of its
+    own.
+    """
 
     def __init__(
-        self, evaluation: Evaluation, ledger: EpisodeLedger, timeouts: Timeouts | None = None
+        self,
+        evaluation: Evaluation,
+        home: Path,
+        folder: ResultsFolder,
+        *,
+        shard: Shard | None = None,
+        timeouts: Timeouts | None = None,
+        report: Report | None = None,
+        save: Callable[[EnvironmentSpec], SavedEpisodes] | None = None,
     ) -> None:
-        self._evaluation, self._ledger, self._timeouts = evaluation, ledger, timeouts
+        """home: folder of the document, to which its paths are relative. report: called as episodes end.
+
+        save: begins a data set of the episodes that this run plays. Raises UserError where it cannot.
+        """
+        if save is not None and REAL_TIME in evaluation.modes:
+            raise UserError(f"--save: found the mode {REAL_TIME}, expected others: record a bag of that one")
+        self._evaluation, self._home, self._timeouts = evaluation, home, timeouts
+        self._shard = shard or Shard()
+        self._save = save
+        self._ledger = EpisodeLedger(folder, report)
         self._lock = threading.Lock()
-        self._stop = threading.Event()
+        self._stop = self._ledger.stop
         self._due: deque[EpisodeKey] = deque()
         self._environments: list[ProcessEnvironment] = []
         self._policies: Mapping[str, EvaluatedPolicy] = {}
         self._first_error: BaseException | None = None
 
-    def play(
-        self, keys: Iterable[EpisodeKey], first: ProcessEnvironment, policies: Mapping[str, EvaluatedPolicy]
-    ) -> None:
+    @property
+    def tally(self) -> Tally:
+        return self._ledger.tally
+
+    def run(self) -> Tally:
+        """Play what is due, the episodes in real time last; those are for the main thread, as signals are.
+
+        Raises UserError when nothing can be played, ResultsError when a result cannot be kept.
+        """
+        with self._open_environment() as environment:
+            spec = environment.spec
+            for task in self._evaluation.tasks:
+                spec.check_task(task)
+            keys = self._shard.pick(self._evaluation.keys(spec.tasks[0]))
+            due = [key for key in keys if key not in self._ledger.folder.results]
+            due = mix(due) if self._evaluation.blind else due
+            real = [key for key in due if key.condition.mode == REAL_TIME]
+            virtual = [key for key in due if key.condition.mode != REAL_TIME]
+            if virtual:
+                self._play_in_virtual_time(virtual, environment)
+        if real:
+            play_in_real_time(real, self._evaluation, self._home, spec, self._ledger)
+        return self.tally
+
+    def stop(self) -> None:
+        """End the run soon; episodes that are being played are given up and have no line."""
+        self._stop.set()
+        with self._lock:
+            environments = list(self._environments)
+        for environment in environments:
+            environment.abort()
+        for policy in self._policies.values():
+            policy.abort()
+
+    def _play_in_virtual_time(self, keys: Sequence[EpisodeKey], environment: ProcessEnvironment) -> None:
+        with ExitStack() as stack:
+            policies = open_policies(self._evaluation, self._home, environment.spec, stack)
+            versions = {name: policy.spec.fingerprint for name, policy in policies.items()}
+            check_versions(versions, self._ledger.folder)
+            check = partial(check_robots, self._evaluation, policies, environment)
+            self.tally.warnings = self._ledger.retry(check, EnvLostError, Counter())
+            if self._save is not None:
+                self._ledger.saved = stack.enter_context(self._save(environment.spec))
+            self._policies = policies
+            self._run_workers(keys, environment)
+
+    def _run_workers(self, keys: Sequence[EpisodeKey], first: ProcessEnvironment) -> None:
         """Play all episodes. first: an open environment. Raises what ended them early, an interrupt, too."""
         self._due.extend(keys)
-        self._policies = policies
-        count = min(self._evaluation.num_envs, len(self._due))
-        owned = [first, *[None] * (count - 1)]
+        owned = [first, *[None] * (min(self._evaluation.num_envs, len(keys)) - 1)]
         workers = [
             threading.Thread(target=self._work, args=(one,), name=f"episodes_{number}", daemon=True)
             for number, one in enumerate(owned)
@@ -83,28 +162,19 @@ class Workers:
             for worker in workers:
                 while worker.is_alive():  # a join without a timeout would not notice an interrupt
                     worker.join(POLL_S)
-        finally:
+        except BaseException:
             self.stop()
             end_s = time.monotonic() + JOIN_S
             for worker in workers:
                 if worker.ident is not None:  # it was started
                     worker.join(max(0.0, end_s - time.monotonic()))
+            raise
         if self._first_error is not None:
             raise self._first_error
 
-    def stop(self) -> None:
-        """End soon; episodes that are being played are given up and have no line."""
-        self._stop.set()
-        with self._lock:
-            environments = list(self._environments)
-        for environment in environments:
-            environment.abort()
-        for policy in self._policies.values():
-            policy.abort()
-
     @contextmanager
-    def open_environment(self) -> Iterator[ProcessEnvironment]:
-        """Start one of the evaluation's environments. Raises EnvError."""
+    def _open_environment(self) -> Iterator[ProcessEnvironment]:
+        """Start one of the evaluation's environments, again where it dies meanwhile. Raises EnvError."""
         source = self._evaluation.environment
         environment = ProcessEnvironment(source.name, source.options, self._timeouts)
         with self._lock:
@@ -112,23 +182,19 @@ class Workers:
         if self._stop.is_set():  # `stop` may have missed it
             environment.abort()
         try:
-            self.retry(environment.start)
+            self._ledger.retry(environment.start, EnvLostError, Counter())
             yield environment
         finally:
             environment.close()
 
-    def retry(self, call: Callable[[], Found]) -> Found:
-        """Return a call's result, outside of episodes, repeated while environments die. Raises EnvError."""
-        return self._ledger.retry(call, EnvLostError, self._stop.is_set)
-
-    # -- on their threads ----------------------------------------------------------------------------------
+    # -- on the workers' threads ---------------------------------------------------------------------------
 
     def _work(self, environment: ProcessEnvironment | None) -> None:
         """Play episodes until none is due. environment: None for one of the thread's own."""
         try:
             with ExitStack() as stack:
                 if environment is None:
-                    environment = stack.enter_context(self.open_environment())
+                    environment = stack.enter_context(self._open_environment())
                 while (key := self._next_key()) is not None:
                     self._play(environment, self._policies[key.condition.policy], key)
         except BaseException as error:
@@ -161,7 +227,7 @@ class Workers:
             )
             return Played(self._finish(episode, met), episode.ticks or (), episode.film)
 
-        self._ledger.play(key, attempt, self._stop.is_set)
+        self._ledger.play(key, attempt)
 
     def _finish(self, episode: Episode, met: Counter[str]) -> EpisodeResult:
         """Play an episode once. An error that counts as its failure ends it; others are raised."""
@@ -180,93 +246,6 @@ class Workers:
                 raise
             metrics = Metrics(False)  # some environments know them at an episode's end alone
         return episode.finish(metrics, why)
-
-
-@dataclass(frozen=True)
-class Shard:
-    """A part of the episodes: the number-th of `count` equal ones, from 1."""
-
-    number: int = 1
-    count: int = 1
-
-    @classmethod
-    def parse(cls, text: str) -> Shard:
-        """Read such as `3/16`. Raises UserError."""
-        number, slash, count = text.partition("/")
-        if slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
-            return cls(int(number), int(count))
-        raise UserError(f"--shard: found {text!r}, expected such as 3/16")
-
-    def pick(self, keys: Iterable[EpisodeKey]) -> list[EpisodeKey]:
-        return list(keys)[self.number - 1 :: self.count]
-
-
-class Run:
-    """One run of an evaluation. `stop` is for any thread."""
-
-    def __init__(
-        self,
-        evaluation: Evaluation,
-        home: Path,
-        folder: ResultsFolder,
-        *,
-        shard: Shard | None = None,
-        timeouts: Timeouts | None = None,
-        report: Report | None = None,
-        save: Callable[[EnvironmentSpec], SavedEpisodes] | None = None,
-    ) -> None:
-        """home: folder of the document, to which its paths are relative. report: called as episodes end.
-
-        save: begins a data set of the episodes that this run plays. Raises UserError where it cannot.
-        """
-        if save is not None and REAL_TIME in evaluation.modes:
-            raise UserError(f"--save: found the mode {REAL_TIME}, expected others: record a bag of that one")
-        self._evaluation, self._home = evaluation, home
-        self._shard = shard or Shard()
-        self._save = save
-        self._ledger = EpisodeLedger(folder, report)
-        self._workers = Workers(evaluation, self._ledger, timeouts)
-        self._stop = threading.Event()
-
-    @property
-    def tally(self) -> Tally:
-        return self._ledger.tally
-
-    def run(self) -> Tally:
-        """Play what is due, the episodes in real time last; those are for the main thread, as signals are.
-
-        Raises UserError when nothing can be played, ResultsError when a result cannot be kept.
-        """
-        with self._workers.open_environment() as environment:
-            spec = environment.spec
-            for task in self._evaluation.tasks:
-                spec.check_task(task)
-            keys = self._shard.pick(self._evaluation.keys(spec.tasks[0]))
-            due = [key for key in keys if key not in self._ledger.folder.results]
-            due = mix(due) if self._evaluation.blind else due
-            real = [key for key in due if key.condition.mode == REAL_TIME]
-            virtual = [key for key in due if key.condition.mode != REAL_TIME]
-            if virtual:
-                self._play_in_virtual_time(virtual, environment)
-        if real:
-            play_in_real_time(real, self._evaluation, self._home, spec, self._ledger, stop=self._stop)
-        return self.tally
-
-    def stop(self) -> None:
-        """End the run soon; episodes that are being played are given up and have no line."""
-        self._stop.set()
-        self._workers.stop()
-
-    def _play_in_virtual_time(self, keys: Sequence[EpisodeKey], environment: ProcessEnvironment) -> None:
-        with ExitStack() as stack:
-            policies = open_policies(self._evaluation, self._home, environment.spec, stack)
-            versions = {name: policy.spec.fingerprint for name, policy in policies.items()}
-            check_versions(versions, self._ledger.folder)
-            check = partial(check_robots, self._evaluation, policies, environment)
-            self.tally.warnings = self._workers.retry(check)
-            if self._save is not None:
-                self._ledger.saved = stack.enter_context(self._save(environment.spec))
-            self._workers.play(keys, environment, policies)
 
 
 # -- What is done before: the policies are opened, and it is checked whether they can play at all ---------
