@@ -40,7 +40,9 @@ class _Episode:
     hold: NDArray[np.float64]  # action that keeps the robot where it is
     total_reward: float = 0.0
     ended: bool = False
-    executed_at: list[int] = field(default_factory=list)  # actions executed before each observation was shown
+    queue: ActionQueue = field(default_factory=ActionQueue)
+    delay_ticks: int = 0  # of the newest chunk
+    executed_at: list[int] = field(default_factory=lambda: [0])  # actions before each observation was shown
 
     @property
     def ticks(self) -> int:
@@ -59,8 +61,6 @@ class HudEnvironment:
         self._environment = environment
         self._wanted = [name for name, feature in environment.spec.features.items() if feature.kind in SHOWN]
         self._episode: _Episode | None = None
-        self._queue = ActionQueue()
-        self._delay_ticks = 0
 
     @property
     def contract(self) -> dict[str, Any]:
@@ -92,10 +92,7 @@ class HudEnvironment:
         shown = self._environment.reset(seed, prompt, self._wanted)
         frame = {**shown.values, "terminated": False}
         token = f"slot-0-{secrets.token_hex(4)}"
-        self._queue.clear()
-        self._delay_ticks = 0
         self._episode = _Episode(token, prompt, frame, action_that_holds(spec, shown.values[state]))
-        self._episode.executed_at.append(self._queue.executed)
         return {"prompt": prompt, "token": token}
 
     def bind(self, token: str | None) -> Frame:
@@ -143,14 +140,14 @@ class HudEnvironment:
         index = episode.ticks if obs_index is None else obs_index
         if not 0 <= index <= episode.ticks:
             raise EnvError(f"obs_index: found {index}, expected 0 to {episode.ticks}, which were shown")
-        self._delay_ticks = episode.ticks - index
+        episode.delay_ticks = episode.ticks - index
         source = ChunkSource(index, episode.token, index, 0, "", episode.prompt)
-        self._queue.merge(
+        episode.queue.merge(
             source,
             chunk,
             chunk,
             MergeMode.REPLACE,
-            latency_steps=self._delay_ticks,
+            latency_steps=episode.delay_ticks,
             executed_before=episode.executed_at[index],
         )
 
@@ -159,23 +156,23 @@ class HudEnvironment:
         episode = self._require()
         if episode.ended:
             return episode.newest
-        queued = self._queue.get()
+        queued = episode.queue.get()
         if queued is not None and self._environment.spec.actions.kind == "position":
             episode.hold = queued.robot.astype(np.float64)
         action = episode.hold if queued is None else queued.robot.astype(np.float64)
         frame = self._note(episode, self._environment.step(action))
-        episode.executed_at.append(self._queue.executed)
+        episode.executed_at.append(episode.queue.executed)
         return self.describe(frame)
 
     def describe(self, frame: Frame) -> Frame:
         """Return a frame with what an agent in real time must know: which it is, and what is queued."""
         episode = self._require()
-        left = self._queue.left_over_robot()
+        left = episode.queue.left_over_robot()
         actions = len(self._environment.spec.actions.names)
         meta = {
             "obs_index": episode.ticks,
             "queue_remaining": 0 if left is None else len(left),
-            "delay": self._delay_ticks,
+            "delay": episode.delay_ticks,
             "unexecuted_chunk": np.zeros((0, actions), np.float32) if left is None else left,
         }
         return {**frame, "meta": meta}

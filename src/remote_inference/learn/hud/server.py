@@ -165,16 +165,9 @@ class HudServer:
             await chunks  # of an agent that has not seen the end yet: until it leaves
         finally:
             frames.leave()
-            for task in (chunks, sending):
-                task.cancel()
-                with suppress(
-                    asyncio.CancelledError,
-                    asyncio.TimeoutError,
-                    UserError,
-                    WireError,
-                    websockets.ConnectionClosed,
-                ):
-                    await task
+            chunks.cancel()
+            sending.cancel()
+            await asyncio.gather(chunks, sending, return_exceptions=True)
 
     async def _receive_chunks(self, agent: ServerConnection) -> None:
         while True:
@@ -243,29 +236,28 @@ class _NewestFrame:
 
     def __init__(self, agent: ServerConnection) -> None:
         self._agent = agent
-        self._newest: bytes | None = None  # not sent yet
-        self._is_last = False
-        self._has_left = False
-        self._changed = asyncio.Event()
+        # Not sent yet: the frame, and whether it is the last; None when nothing more is to be sent.
+        self._newest: asyncio.Queue[tuple[bytes, bool] | None] = asyncio.Queue(1)
 
     def put(self, frame: Frame) -> None:
         """Store the newest frame. It is packed now: the environment may use its arrays again."""
-        self._newest, self._is_last = pack(frame), bool(frame["terminated"])
-        self._changed.set()
+        self._replace((pack(frame), bool(frame["terminated"])))
 
     def leave(self) -> None:
         """Send nothing more. To cancel `send` is not enough: before Python 3.12, `wait_for` may lose that."""
-        self._has_left = True
-        self._changed.set()
+        self._replace(None)
 
     async def send(self) -> None:
         """Send until the episode's last frame has been sent."""
-        while not (self._has_left or (self._is_last and self._newest is None)):
-            await self._changed.wait()
-            self._changed.clear()
-            newest, self._newest = self._newest, None
-            if newest is not None:
-                await asyncio.wait_for(self._agent.send(newest), SEND_TIMEOUT_S)
+        is_last = False
+        while not is_last and (newest := await self._newest.get()):
+            packed, is_last = newest
+            await asyncio.wait_for(self._agent.send(packed), SEND_TIMEOUT_S)
+
+    def _replace(self, newest: tuple[bytes, bool] | None) -> None:
+        if self._newest.full():
+            self._newest.get_nowait()
+        self._newest.put_nowait(newest)
 
 
 async def _unless(stop: asyncio.Event, work: Awaitable[Result]) -> Result | None:
