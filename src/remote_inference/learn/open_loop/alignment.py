@@ -128,29 +128,24 @@ class Alignment:
 
     def _align(self, waiting: _Waiting) -> AlignedChunk:
         del self._waiting[waiting.key]
-        places, actions = [], []
+        executed: dict[int, _Tick] = {}  # by place
         if waiting.begin is not None and waiting.anchor < waiting.rows:
-            after = self._run(waiting.begin, range(waiting.anchor, waiting.rows))
-            before = self._run(waiting.begin, range(waiting.anchor - 1, -1, -1), after[:1])
-            for place, tick in sorted([*before, *after], key=lambda pair: pair[0]):
-                places.append(place)
-                actions.append(tick.action)
-        return AlignedChunk(waiting.payload, waiting.begin, places, np.array(actions, np.float64))
+            self._extend(executed, waiting.begin, range(waiting.anchor, waiting.rows))
+            self._extend(executed, waiting.begin, range(waiting.anchor - 1, -1, -1))
+        places = sorted(executed)
+        actions = np.array([executed[place].action for place in places], np.float64)
+        return AlignedChunk(waiting.payload, waiting.begin, places, actions)
 
-    def _run(
-        self, begin: int, rows: range, beside: list[tuple[int, _Tick]] | None = None
-    ) -> list[tuple[int, _Tick]]:
-        """Return places with their ticks, up to the first tick without an action or of another episode.
+    def _extend(self, executed: dict[int, _Tick], begin: int, rows: range) -> None:
+        """Add the ticks of rows, up to the first tick without an action or of another episode.
 
         A tick that the bag lacks is left out: its message was lost.
         """
-        found = list(beside or ())
-        kept = len(found)
         for row in rows:
             tick = self._ticks.get(begin + row)
             if tick is None:
                 continue
-            if tick.action is None or (found and tick.episode_id != found[0][1].episode_id):
+            beside = next(iter(executed.values()), tick)
+            if tick.action is None or tick.episode_id != beside.episode_id:
                 break
-            found.append((row, tick))
-        return found[kept:]
+            executed[row] = tick

@@ -125,21 +125,19 @@ class LocalPolicy:
     # -- on the policy's thread ----------------------------------------------------------------------------
 
     def _answer(self, asked: Sequence[tuple[int, PolicyObservation]]) -> list[Answer]:
-        inputs = [self._processors[rollout].pre(observation) for rollout, observation in asked]
         answers: list[Answer] = []
-        most = self.spec.max_batch
-        for begin in range(0, len(inputs), most):
-            rollouts = [rollout for rollout, _ in asked[begin : begin + most]]
-            answers += self._predict(rollouts, inputs[begin : begin + most])
+        for begin in range(0, len(asked), self.spec.max_batch):
+            answers += self._predict(asked[begin : begin + self.spec.max_batch])
         return answers
 
-    def _predict(self, rollouts: Sequence[int], batch: Sequence[object]) -> list[Answer]:
+    def _predict(self, asked: Sequence[tuple[int, PolicyObservation]]) -> list[Answer]:
+        batch = [self._processors[rollout].pre(observation) for rollout, observation in asked]
         before = self.spec.fingerprint
         chunks, log_probabilities = self._call(batch)
         if (version := self.spec.fingerprint) != before:
             raise PolicyError(f"{self.spec.name}: its version changed from {before} to {version} in a batch")
         answers = []
-        for rollout, chunk_model, known in zip(rollouts, chunks, log_probabilities, strict=True):
+        for (rollout, _), chunk_model, known in zip(asked, chunks, log_probabilities, strict=True):
             chunk_robot = self._processors[rollout].post(chunk_model)
             if problem := find_chunk_problem(self.spec, chunk_model, chunk_robot):
                 raise PolicyError(f"{self.spec.name}: {problem}")

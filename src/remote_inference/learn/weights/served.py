@@ -29,7 +29,7 @@ from remote_inference.learn.weights.tensors import (
 
 
 class ServedTensor(Protocol):
-    """One tensor that is served."""
+    """One tensor that is served; by default one in the machine's own memory."""
 
     block: int  # values that are exchanged in one go
 
@@ -38,6 +38,7 @@ class ServedTensor(Protocol):
 
     def stage(self, change: Change) -> Change:
         """Return a change of this tensor that lies where the tensor does. Raises MemoryError."""
+        return change
 
     def swap(self, change: Change, begin: int) -> None:
         """Swap a block of a staged change's bits, from `begin` on, with the tensor's; done again: back.
@@ -47,10 +48,11 @@ class ServedTensor(Protocol):
 
     def settle(self) -> None:
         """Return when what was exchanged is what everybody reads."""
+        return
 
 
-class HostTensor:
-    """A tensor in the machine's own memory. See ServedTensor."""
+class HostTensor(ServedTensor):
+    """A tensor in the machine's own memory. A write there is done when it returns."""
 
     block = 1 << 18
 
@@ -63,17 +65,11 @@ class HostTensor:
     def read(self, places: Places | None) -> Bits:
         return self._bits if places is None else self._bits[places]
 
-    def stage(self, change: Change) -> Change:
-        return change
-
     def swap(self, change: Change, begin: int) -> None:
         new, where = change.block(begin, self.block)
         old = self._bits[where].copy()
         self._bits[where] = new
         new[:] = old
-
-    def settle(self) -> None:
-        """Do nothing: a write is done when it returns."""
 
 
 MEMORIES = Registry[Callable[[str, Any], ServedTensor]]("memory")  # by torch's word for the device

@@ -67,7 +67,10 @@ EpisodePolicy = Callable[[PolicyObservation, int], PolicyAnswer]
 
 
 class EvaluatedPolicy(Protocol):
-    """A policy that plays several episodes at once, each on a thread of its own."""
+    """A policy that plays several episodes at once, each on a thread of its own.
+
+    By default nobody waits for it, and it holds nothing.
+    """
 
     spec: PolicySpec
 
@@ -76,9 +79,11 @@ class EvaluatedPolicy(Protocol):
 
     def abort(self) -> None:
         """End the waits for the policy soon. For any thread."""
+        return
 
     def close(self) -> None:
         """Free what the policy holds."""
+        return
 
 
 # Opens a policy for an environment, and for as many episodes at once. Raises PolicyError or DocumentError.

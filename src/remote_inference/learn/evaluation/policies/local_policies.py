@@ -31,7 +31,12 @@ from remote_inference.base.policy import (
     predict_all,
 )
 from remote_inference.learn.environment import EnvironmentSpec
-from remote_inference.learn.evaluation.policies import EpisodePolicy, PolicyAnswer, PolicyPlace
+from remote_inference.learn.evaluation.policies import (
+    EpisodePolicy,
+    EvaluatedPolicy,
+    PolicyAnswer,
+    PolicyPlace,
+)
 from remote_inference.server.manifest.manifest import Manifest, load_manifest
 from remote_inference.server.policies import load_policy
 
@@ -48,8 +53,8 @@ def open_manifest(place: PolicyPlace, _: EnvironmentSpec, num_envs: int) -> Mani
     return ManifestPolicy(place.path.name, load_manifest(place.path), num_envs)
 
 
-class ManifestPolicy:
-    """A loaded policy, called on a thread of its own. See EvaluatedPolicy.
+class ManifestPolicy(EvaluatedPolicy):
+    """A loaded policy, called on a thread of its own. While it computes it cannot be stopped.
 
     Each request is computed alone: in a batch a network may round by the batch's size, and then an episode
     would depend on which others are played beside it.
@@ -66,7 +71,7 @@ class ManifestPolicy:
         except BaseException:
             self._calls.close()
             raise
-        self.spec: PolicySpec = self._policy.spec
+        self.spec = self._policy.spec
         if self.spec.serving_mode is ServingMode.EXCLUSIVE and num_envs > 1:
             self.close()
             raise PolicyError(
@@ -81,9 +86,6 @@ class ManifestPolicy:
         return lambda observation, _: self.call(
             partial(self._answer, processors, observation), self._answer_s
         )
-
-    def abort(self) -> None:
-        """Do nothing: a policy that computes cannot be stopped."""
 
     def close(self) -> None:
         """Free the device, unless the policy hangs, and end the thread."""
@@ -172,8 +174,8 @@ def open_trajectory(place: PolicyPlace, environment: EnvironmentSpec, _: int) ->
     return ScriptedPolicy(spec, begin)
 
 
-class ScriptedPolicy:
-    """A policy without a network. See EvaluatedPolicy."""
+class ScriptedPolicy(EvaluatedPolicy):
+    """A policy without a network."""
 
     def __init__(self, spec: PolicySpec, begin: Callable[[int], ChunkAt]) -> None:
         """begin: returns the chunks of an episode, by its seed."""
@@ -188,12 +190,6 @@ class ScriptedPolicy:
             return PolicyAnswer(chunk, chunk, version, 0.0)
 
         return answer
-
-    def abort(self) -> None:
-        """Do nothing: nobody waits."""
-
-    def close(self) -> None:
-        """Do nothing: there is no device."""
 
 
 def load_episodes(folder: Path, environment: EnvironmentSpec) -> tuple[list[Float32Array], list[Path]]:
