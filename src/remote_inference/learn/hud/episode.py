@@ -39,7 +39,6 @@ class _Episode:
     newest: Frame  # the observation shown last, without meta
     hold: NDArray[np.float64]  # action that keeps the robot where it is
     total_reward: float = 0.0
-    ended: bool = False
     queue: ActionQueue = field(default_factory=ActionQueue)
     delay_ticks: int = 0  # of the newest chunk
     executed_at: list[int] = field(default_factory=lambda: [0])  # actions before each observation was shown
@@ -123,7 +122,7 @@ class HudEnvironment:
     def act(self, action: Any) -> Frame:
         """Apply one action `[A]`, whatever time it took; return the next frame."""
         episode = self._require()
-        if episode.ended:
+        if episode.newest["terminated"]:
             raise EnvError("the episode has ended; ask for its result")
         return self._note(episode, self._environment.step(check_action(self._environment.spec, action)))
 
@@ -154,7 +153,7 @@ class HudEnvironment:
     def tick(self) -> Frame:
         """Run one control period with the next queued action, or standing still; return the next frame."""
         episode = self._require()
-        if episode.ended:
+        if episode.newest["terminated"]:
             return episode.newest
         queued = episode.queue.get()
         if queued is not None and self._environment.spec.actions.kind == "position":
@@ -193,7 +192,6 @@ class HudEnvironment:
 
     def _note(self, episode: _Episode, step: Step) -> Frame:
         episode.total_reward += step.reward
-        episode.ended = step.ended
         episode.newest = {**step.observation.values, "terminated": step.ended, "reward": step.reward}
         return episode.newest
 

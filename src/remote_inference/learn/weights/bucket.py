@@ -74,8 +74,7 @@ class BucketStager:
             raise WeightsError(Reason.FRAME, "bucket: expected a type or nothing as details")
         self.memory = size_of(table)
         self._plan = plan(table, find_bucket_dtype(details), header.bucket_size)
-        self._changes = [Change(spec, None, np.empty(spec.count, spec.dtype.bits)) for spec in table]
-        self._bits = {change.spec.name: change.bits for change in self._changes}
+        self._bits = {spec: np.empty(spec.count, spec.dtype.bits) for spec in table}
         self._next = next(self._plan, [])
 
     def next_size(self) -> int:
@@ -85,9 +84,9 @@ class BucketStager:
         offset = 0
         for spec, travel, begin, end in self._next:
             bits = np.frombuffer(part, travel.bits, end - begin, offset)
-            self._bits[spec.name][begin:end] = convert(bits, travel, spec.dtype)
+            self._bits[spec][begin:end] = convert(bits, travel, spec.dtype)
             offset += bits.nbytes
         self._next = next(self._plan, [])
 
     def finish(self) -> Sequence[Change]:
-        return self._changes
+        return [Change(spec, None, bits) for spec, bits in self._bits.items()]

@@ -74,12 +74,11 @@ class Peer:
 
 @dataclass
 class Staging:
-    """An update whose payload comes in. received_s: when its last frame came."""
+    """An update whose payload comes in."""
 
     header: Header
     stager: Stager
     compression: Compression
-    received_s: float
     parts: int = 0
 
 
@@ -185,8 +184,7 @@ class WeightReceiver:
 
     def check_time(self) -> None:
         """Give up an update whose trainer sends nothing. To be called now and then."""
-        staging = self._staging
-        if staging and self._trainer and self._clock() - staging.received_s > self._limits.stall_s:
+        if self._staging and self._trainer and self._clock() - self._trainer_seen_s > self._limits.stall_s:
             text = f"found no part for {self._limits.stall_s:g} s, expected the next one"
             self._refuse(self._trainer, WeightsError(Reason.STALLED, text))
 
@@ -249,7 +247,7 @@ class WeightReceiver:
             kept = sum(change.memory for change in self._inverse[1]) if self._inverse else 0
             if kept + stager.memory > self._size:
                 self._inverse = None
-        self._staging = Staging(header, stager, compression, self._clock())
+        self._staging = Staging(header, stager, compression)
         self._prepare_when_whole(self._staging)
 
     def _on_part(self, frame: Frame) -> None:
@@ -261,7 +259,7 @@ class WeightReceiver:
             raise WeightsError(Reason.ORDER, f"found part {found}, expected {expected}")
         size = staging.stager.next_size()
         staging.stager.add(staging.compression.decompress(bytes(data), size))
-        staging.parts, staging.received_s = staging.parts + 1, self._clock()
+        staging.parts += 1
         self._prepare_when_whole(staging)
 
     def _prepare_when_whole(self, staging: Staging) -> None:
