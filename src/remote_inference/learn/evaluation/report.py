@@ -193,13 +193,14 @@ def _make_page(title: str, findings: Findings, results: Sequence[EpisodeResult],
     lost = ", ".join(f"{kind} {count}" for kind, count in findings.lost.items())
     why = f" Lost to errors, by kind: {escape(lost)}." if lost else ""
     state = f'<p class="bad">{missing} of them are not played yet.{why}</p>' if missing else ""
+    costs = map(_degradation_row, findings.degradations)
     parts = [
         f"<h1>{escape(title)}</h1>",
         f"<p>{findings.played} of {findings.asked} episodes played.</p>{state}",
         _section("Success", _SUCCESS_HEAD, map(_success_row, findings.summaries), always=True),
         f"<figure>{draw_success(findings.summaries)}</figure>" if findings.summaries else "",
-        _degradation_part(findings.degradations),
-        _pairs_part(findings.pairs),
+        _section("What latency costs (RT degradation)", _DEGRADATION_HEAD, costs),
+        _section("Policies compared by seed (McNemar, exact)", _PAIR_HEAD, map(_pair_row, findings.pairs)),
         _numbers_part(findings.summaries),
         _section("Time", _TIMES_HEAD, map(_times_row, findings.summaries), always=True),
         "<p>p95 and p99 are the largest of an episode's. sessions: what all episodes waited until a server "
@@ -213,10 +214,10 @@ def _make_page(title: str, findings: Findings, results: Sequence[EpisodeResult],
 
 _QUANTITIES = ("mean", "p95", "p99")
 # A heading that begins with a star is that of numbers.
-_SUCCESS_HEAD = (
-    *("task", "policy", "mode", "*latency"),
-    *("*success", "*95 % interval", "*steps", "*held", "*errors"),
-)
+_PLACE_HEAD = ("task", "policy", "mode", "*latency")
+_SUCCESS_HEAD = (*_PLACE_HEAD, "*success", "*95 % interval", "*steps", "*held", "*errors")
+_DEGRADATION_HEAD = (*_PLACE_HEAD, "*simulator waits", "*it goes on", "*lost points")
+_PAIR_HEAD = ("task", "mode", "*latency", "policies", "*same seeds", "*only this one succeeded", "*p")
 _TIMES_HEAD = (
     *("policy", "mode", "*latency"),
     *(f"*{what} {quantity} ms" for what in ("policy", "step") for quantity in _QUANTITIES),
@@ -242,26 +243,14 @@ def _times_row(one: Summary) -> tuple[str, ...]:
     return (*place, *shown, f"{one.session_wait_ms / 1e3:.1f}")
 
 
-def _degradation_part(degradations: Sequence[Degradation]) -> str:
-    rows = [
-        (*_place(one.condition), f"{one.stepped:.0%}", f"{one.late:.0%}", f"{100 * one.points:+.0f}")
-        for one in degradations
-    ]
-    head = ("task", "policy", "mode", "*latency", "*simulator waits", "*it goes on", "*lost points")
-    return _section("What latency costs (RT degradation)", head, rows)
+def _degradation_row(one: Degradation) -> tuple[str, ...]:
+    return (*_place(one.condition), f"{one.stepped:.0%}", f"{one.late:.0%}", f"{100 * one.points:+.0f}")
 
 
-def _pairs_part(pairs: Sequence[Pair]) -> str:
-    rows = [
-        (
-            *(one.task, one.mode, f"{one.latency_ms:g} ms" if one.mode != STEPPED else ""),
-            *(f"{one.first} / {one.second}", str(one.episodes)),
-            *(f"{one.only_first} / {one.only_second}", f"{one.p:.3g}"),
-        )
-        for one in pairs
-    ]
-    head = ("task", "mode", "*latency", "policies", "*same seeds", "*only this one succeeded", "*p")
-    return _section("Policies compared by seed (McNemar, exact)", head, rows)
+def _pair_row(one: Pair) -> tuple[str, ...]:
+    latency = f"{one.latency_ms:g} ms" if one.mode != STEPPED else ""
+    policies, only = f"{one.first} / {one.second}", f"{one.only_first} / {one.only_second}"
+    return one.task, one.mode, latency, policies, str(one.episodes), only, f"{one.p:.3g}"
 
 
 def _numbers_part(summaries: Sequence[Summary]) -> str:
@@ -269,7 +258,7 @@ def _numbers_part(summaries: Sequence[Summary]) -> str:
     rows = [
         (*_place(one.condition), *(_spread(one.numbers.get(name)) for name in names)) for one in summaries
     ]
-    head = ("task", "policy", "mode", "*latency", *(f"*{name}" for name in names))
+    head = (*_PLACE_HEAD, *(f"*{name}" for name in names))
     return _section("Numbers of the environment, mean ± std", head, rows, always=True)
 
 
