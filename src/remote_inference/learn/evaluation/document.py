@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from remote_inference.base.documents.document import Document, NameIn, load_document
 from remote_inference.learn.environment import EnvironmentSpec
 from remote_inference.learn.environments.emulated_robot import NetworkPath
-from remote_inference.learn.evaluation.policies import POLICIES
+from remote_inference.learn.evaluation.policies import POLICIES, PolicyPlace
 from remote_inference.robot.config import RobotConfig
 
 Mode = Literal["stepped", "charged", "real_time"]
@@ -168,6 +168,12 @@ class Evaluation(Document):
     def path_of(self, key: EpisodeKey) -> NetworkPath:
         """Return the way of an episode's chunks; what is drawn on it depends on the seed alone."""
         return NetworkPath(key.condition.latency_ms / 1e3, self.jitter_ms / 1e3, self.loss, key.seed)
+
+    def place_of(self, policy: str, home: Path) -> PolicyPlace:
+        """Return where a policy is found. home: folder of the document."""
+        source = self.policies[policy]
+        path = home / source.path if source.path else None
+        return PolicyPlace(path, source.server, self.robot.accept_weight_updates)
 
     def limit_steps(self, environment: EnvironmentSpec) -> int:
         """Return how many control ticks an episode may take."""

@@ -82,8 +82,7 @@ def play_in_real_time(
     for key in keys:
         groups.setdefault((key.condition.policy, key.condition.latency_ms), []).append(key)
     for (policy, latency_ms), group in groups.items():
-        source = evaluation.policies[policy]
-        place = PolicyPlace.of(source.path, source.server, home)
+        place = evaluation.place_of(policy, home)
         logs = ledger.folder.folder / LOGS / f"{policy}_{latency_ms:g}_ms"
         plan = RobotPlan(evaluation, place, environment, latency_ms, logs, check)
         with closing(_Slot(policy, plan, ledger)) as slot:

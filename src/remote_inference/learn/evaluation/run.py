@@ -36,7 +36,7 @@ from remote_inference.learn.evaluation.blinding import mix
 from remote_inference.learn.evaluation.document import REAL_TIME, EpisodeKey, Evaluation
 from remote_inference.learn.evaluation.episode_ledger import EpisodeLedger, Played, Report, Tally
 from remote_inference.learn.evaluation.play import PLAY, Episode
-from remote_inference.learn.evaluation.policies import POLICIES, EvaluatedPolicy, PolicyPlace
+from remote_inference.learn.evaluation.policies import POLICIES, EvaluatedPolicy
 from remote_inference.learn.evaluation.real_time import play_in_real_time
 from remote_inference.learn.evaluation.results import EpisodeResult, ResultsFolder, check_versions
 from remote_inference.learn.rollouts.film_strip import Film
@@ -256,9 +256,8 @@ def open_policies(
 ) -> dict[str, EvaluatedPolicy]:
     """Return the policies by name. home: of the document. stack: closes them. Raises PolicyError."""
     policies: dict[str, EvaluatedPolicy] = {}
-    accepts = evaluation.robot.accept_weight_updates
     for name, source in evaluation.policies.items():
-        place = PolicyPlace.of(source.path, source.server, home, accepts_weight_updates=accepts)
+        place = evaluation.place_of(name, home)
         with episode_ledger.naming(f"policies.{name}"):
             policies[name] = POLICIES.get(source.kind)(place, spec, evaluation.num_envs)
         stack.callback(_close, policies[name])

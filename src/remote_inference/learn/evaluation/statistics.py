@@ -163,7 +163,7 @@ def compare_policies(results: Collection[EpisodeResult]) -> list[Pair]:
         place = played.setdefault((one.task, one.mode, one.latency_ms), {})
         place.setdefault(one.policy, {})[one.seed] = one.success
     pairs = []
-    for (task, mode, latency_ms), policies in played.items():
+    for at, policies in played.items():
         for first, second in combinations(sorted(policies), 2):
             seeds = policies[first].keys() & policies[second].keys()
             outcomes = [(policies[first][seed], policies[second][seed]) for seed in seeds]
@@ -171,9 +171,7 @@ def compare_policies(results: Collection[EpisodeResult]) -> list[Pair]:
             only_second = outcomes.count((False, True))
             if seeds:
                 p = find_mcnemar_p(only_first, only_second)
-                pairs.append(
-                    Pair(task, mode, latency_ms, first, second, len(seeds), only_first, only_second, p)
-                )
+                pairs.append(Pair(*at, first, second, len(seeds), only_first, only_second, p))
     return pairs
 
 

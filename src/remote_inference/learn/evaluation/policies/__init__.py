@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from typing_extensions import Self
-
 from remote_inference.base.documents.registry import Registry
 from remote_inference.base.errors import UserError
 from remote_inference.base.policy import Float32Array, PolicyError, PolicyObservation, PolicySpec
@@ -31,11 +29,6 @@ class PolicyPlace:
     path: Path | None = None
     server: str = ""
     accepts_weight_updates: bool = True
-
-    @classmethod
-    def of(cls, path: str, server: str, home: Path, *, accepts_weight_updates: bool = True) -> Self:
-        """Return the place in a document of the folder `home`."""
-        return cls(home / path if path else None, server, accepts_weight_updates)
 
     def check(self, needed: str = "", what: str = "") -> None:
         """Raise PolicyError unless `needed`, "path" or "server", is all it has. what: is expected there."""
