@@ -15,7 +15,8 @@ from remote_inference.bags.storage.bag_records import BagError
 from remote_inference.bags.timeline.robot_bag import RobotBag
 from remote_inference.bags.timeline.timeline_reader import RecordedRows, read_commands
 from remote_inference.base.contract.contract import load_contract, parse_contract
-from remote_inference.tools.deployment.arm_replay import CONTRACT_FILE, ArmReplayError, write_files
+from remote_inference.tools.deployment.arm_replay import CONTRACT_FILE, write_files
+from remote_inference.tools.deployment.bringup import DeploymentError
 from support.builders import FPS
 from support.recording.asked_run import NS, contract_text, write_asked_run
 
@@ -105,5 +106,5 @@ def test_the_replay_s_contract_shows_the_joints_that_are_measured_and_no_camera(
         contract.measured,
     )
     other = parse_contract(contract_text().replace('"kind": "position"', '"kind": "effort"'), "test")
-    with pytest.raises(ArmReplayError, match="found effort actions, expected position actions"):
+    with pytest.raises(DeploymentError, match="found effort actions, expected position actions"):
         write_files(tmp_path, other, np.zeros((3, 2), np.float32), "run_1")

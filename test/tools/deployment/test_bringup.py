@@ -180,12 +180,12 @@ def test_ros2_bag_records_where_it_is_unless_a_file_asks_for_what_it_lacks(
         assert bringup.choose_recorder("auto", [file]) == "bag_recorder"
         assert bringup.choose_recorder("bag_recorder", []) == "bag_recorder"
     with pytest.raises(
-        bringup.RecordingError, match="expected the packages ros2bag and rosbag2_storage_mcap"
+        bringup.DeploymentError, match="expected the packages ros2bag and rosbag2_storage_mcap"
     ):
         bringup.choose_recorder("ros2_bag", [])
-    with pytest.raises(bringup.RecordingError, match="found ros2_bag, and max_bytes of bag_recorder"):
+    with pytest.raises(bringup.DeploymentError, match="found ros2_bag, and max_bytes of bag_recorder"):
         bringup.choose_recorder("ros2_bag", [file])
-    with pytest.raises(bringup.RecordingError, match="found 'rosbag', expected one of auto"):
+    with pytest.raises(bringup.DeploymentError, match="found 'rosbag', expected one of auto"):
         bringup.choose_recorder("rosbag", [])
 
 

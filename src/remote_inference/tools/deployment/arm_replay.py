@@ -17,7 +17,6 @@ import numpy as np
 from remote_inference.base.clients.operator_client import POLL_S, ROBOT_NODE, OperatorClient
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.yaml_text import dump_yaml
-from remote_inference.base.errors import UserError
 from remote_inference.base.exchange import in_namespace
 from remote_inference.base.nodes.graph import full_name
 from remote_inference.base.policy import Float32Array
@@ -32,18 +31,14 @@ WATCHDOG_NODE = "command_watchdog"
 CHUNKS = {"merge_mode": "replace", "delay_policy": "consumed", "request_mode": "overlap"}
 
 
-class ArmReplayError(UserError):
-    """An arm cannot be driven with a recording; the message says why."""
-
-
 def write_files(folder: Path, contract: Contract, rows: Float32Array, source: str) -> None:
     """Write contract, manifest and policy of a replay into a folder.
 
-    rows: `[rows, action_dim]`. source: name of the bag. Raises ArmReplayError for a robot that is not
+    rows: `[rows, action_dim]`. source: name of the bag. Raises DeploymentError for a robot that is not
     commanded by positions.
     """
     if others := sorted(set(contract.actions.kinds) - {"position"}):
-        raise ArmReplayError(
+        raise bringup.DeploymentError(
             f"found {' and '.join(others)} actions, expected position actions: others lead an arm elsewhere "
             "each time"
         )

@@ -200,10 +200,6 @@ def robot_processes(
 # -- The recording of one robot: its topics, and which program records them -----------------------------
 
 
-class RecordingError(UserError):
-    """A recording cannot be started; the message says why."""
-
-
 def recorded_topics(
     contract: Contract,
     namespace: str,
@@ -257,19 +253,19 @@ def choose_recorder(wanted: str, files: Sequence[str | Path]) -> str:
     """Return which program records: `ros2_bag` or `bag_recorder`.
 
     wanted: one of RECORDERS. `auto` is `ros2 bag` where it is installed, unless the robot's parameter files
-    have parameters of `bag_recorder`. Raises RecordingError for another word, for `ros2_bag` where it is not
+    have parameters of `bag_recorder`. Raises DeploymentError for another word, for `ros2_bag` where it is not
     installed or cannot do what the files ask, and DocumentError for a file that cannot be read.
     """
     if wanted not in RECORDERS:
-        raise RecordingError(f"recorder: found {wanted!r}, expected one of {', '.join(RECORDERS)}")
+        raise DeploymentError(f"recorder: found {wanted!r}, expected one of {', '.join(RECORDERS)}")
     asked = file_parameters(BAG_RECORDER, files)
     if wanted == "auto":
         return ROS2_BAG if has_ros2_bag() and not asked else BAG_RECORDER
     if wanted == ROS2_BAG and asked:
         names = ", ".join(asked)
-        raise RecordingError(f"recorder: found ros2_bag, and {names} of bag_recorder in the parameter file")
+        raise DeploymentError(f"recorder: found ros2_bag, and {names} of bag_recorder in the parameter file")
     if wanted == ROS2_BAG and not has_ros2_bag():
-        raise RecordingError(
+        raise DeploymentError(
             "recorder: found ros2_bag, expected the packages ros2bag and rosbag2_storage_mcap"
         )
     return wanted
@@ -326,9 +322,8 @@ def recorder(
     parameter_files: the robot's, which may have parameters of `bag_recorder`. extra_topics: message type by
     topic relative to the namespace. recorded_by: one of RECORDERS.
 
-    Raises DocumentError for a bad contract or file, RecordingError when that program cannot record, and
-    DeploymentError when `bag` exists already: a recorder that refuses would leave the robot running
-    unrecorded.
+    Raises DocumentError for a bad contract or file, and DeploymentError when that program cannot record or
+    `bag` exists already: a recorder that refuses would leave the robot running unrecorded.
     """
     import remote_inference.base.wire  # noqa: F401, PLC0415  names the image encodings
 

@@ -205,7 +205,7 @@ def _drive_arm(arguments: Arguments) -> int:
         with open_client("replay_lookout") as client:
             others = arm_replay.find_other_commanders(client, namespace, contract, WATCH_S)
         if others:
-            raise arm_replay.ArmReplayError(
+            raise UserError(
                 f"found {'; '.join(others)}; expected that nobody else commands the robot: end it first"
             )
         said = {"bag": str(arguments.bag), "namespace": namespace, "rows": len(recorded.rows)}
