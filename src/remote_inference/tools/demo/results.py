@@ -117,8 +117,6 @@ _FRAME_WIDTH = 240  # [px]
 _GAP, _CAPTION, _PERFORATION = 8, 22, 18  # [px]
 _FILM, _HOLE, _TEXT = "#1B1B1B", "#F4F4F4", "#F4F4F4"
 
-Frame = tuple[str, bytes]  # caption, and the image as JPEG
-
 
 def draw_film_strip(bag: Path, cameras: Sequence[str], window_s: tuple[float, float], path: Path) -> None:
     """Draw a row for each topic of JPEG images, all of the same moments of a window [s], to a PNG file.
@@ -127,23 +125,16 @@ def draw_film_strip(bag: Path, cameras: Sequence[str], window_s: tuple[float, fl
     """
     with BagReader(bag) as reader:
         begin_ns, end_ns = (reader.start_ns + round(t_s * 1e9) for t_s in window_s)
-        rows = []
-        for camera in cameras:
-            rows.append(
-                [
-                    (reader.seconds(at_ns), message.header.frame_id, message.data.tobytes())
-                    for _, at_ns, message in reader.messages([camera], (begin_ns, end_ns))
-                ]
-            )
-            if not rows[-1]:
+        rows = [list(reader.messages([camera], (begin_ns, end_ns))) for camera in cameras]
+        for camera, row in zip(cameras, rows, strict=True):
+            if not row:
                 raise BagError(f"{bag}: {camera} has no image from {window_s[0]:.2f} to {window_s[1]:.2f} s")
-    moments = np.linspace(rows[0][0][0], rows[0][-1][0], FRAMES)
-    strips = []
-    for row in rows:
-        t_s = np.array([at_s for at_s, _, _ in row])
-        nearest = [row[int(np.argmin(np.abs(t_s - moment)))] for moment in moments]
-        strips.append(_strip([(f"{name}, {at_s:.2f} s", jpeg) for at_s, name, jpeg in nearest]))
-    size = max(strip.width for strip in strips), sum(strip.height + _GAP for strip in strips) - _GAP
+        moments_ns = np.linspace(rows[0][0][1], rows[0][-1][1], FRAMES)
+        strips = []
+        for row in rows:
+            nearest = [min(row, key=lambda one: abs(one[1] - moment_ns)) for moment_ns in moments_ns]
+            strips.append(_strip([(reader.seconds(at_ns), image) for _, at_ns, image in nearest]))
+    size = strips[0].width, sum(strip.height + _GAP for strip in strips) - _GAP
     sheet = Image.new("RGB", size, "white")
     y = 0
     for strip in strips:
@@ -152,9 +143,12 @@ def draw_film_strip(bag: Path, cameras: Sequence[str], window_s: tuple[float, fl
     sheet.save(path)
 
 
-def _strip(frames: Sequence[Frame]) -> Image.Image:
-    """Return one row: the frames side by side with captions, between the perforations of a film."""
-    pictures = [_picture(jpeg) for _, jpeg in frames]
+def _strip(frames: Sequence[tuple[float, Any]]) -> Image.Image:
+    """Return one row: the frames side by side with captions, between the perforations of a film.
+
+    frames: time in the bag [s], and CompressedImage.
+    """
+    pictures = [_picture(image.data.tobytes()) for _, image in frames]
     height = max(picture.height for picture in pictures)
     size = len(frames) * (_FRAME_WIDTH + _GAP) + _GAP, height + _CAPTION + 2 * _PERFORATION
     strip = Image.new("RGB", size, _FILM)
@@ -162,10 +156,11 @@ def _strip(frames: Sequence[Frame]) -> Image.Image:
     for x in range(6, strip.width - 10, 20):
         for y in (5, strip.height - 13):
             draw.rounded_rectangle((x, y, x + 10, y + 7), radius=2, fill=_HOLE)
-    for i, ((caption, _), picture) in enumerate(zip(frames, pictures, strict=True)):
+    for i, ((at_s, image), picture) in enumerate(zip(frames, pictures, strict=True)):
         x = _GAP + i * (_FRAME_WIDTH + _GAP)
         strip.paste(picture, (x, _PERFORATION))
         y = _PERFORATION + height + _CAPTION // 2
+        caption = f"{image.header.frame_id}, {at_s:.2f} s"
         draw.text((x + 2, y), caption, _TEXT, ImageFont.load_default(13), anchor="lm")
     return strip
 
