@@ -60,7 +60,6 @@ class ProcessGroup:
         self._log_folder = log_folder
         self._running: list[tuple[Process, subprocess.Popen[bytes]]] = []
         self._reported: set[str] = set()  # ended processes that are not required, reported already
-        self._logs: list[IO[bytes]] = []
 
     def __enter__(self) -> Self:
         """Let the first of the signals raise KeyboardInterrupt: no node may go on commanding a robot.
@@ -82,12 +81,12 @@ class ProcessGroup:
 
     def start(self, process: Process) -> subprocess.Popen[bytes]:
         """Start one process. Its signals come from this process, not from the terminal."""
-        output: IO[bytes] | None = None
-        if self._log_folder is not None:
+        if self._log_folder is None:
+            started = self.launch(process, None)
+        else:
             self._log_folder.mkdir(parents=True, exist_ok=True)
-            output = (self._log_folder / f"{process.name}.log").open("ab")
-            self._logs.append(output)
-        started = self.launch(process, output)
+            with (self._log_folder / f"{process.name}.log").open("ab") as output:  # the process keeps its own
+                started = self.launch(process, output)
         self._running.append((process, started))
         return started
 
@@ -115,9 +114,6 @@ class ProcessGroup:
         while self._running:
             codes.insert(0, _stop(*self._running[-1]))
             self._running.pop()  # only now: an interrupted stop can be repeated
-        for log in self._logs:
-            log.close()
-        self._logs.clear()
         return codes
 
     def wait(self) -> int:
