@@ -31,8 +31,7 @@ from remote_inference.server.nodes.policy_server import ServerConfig
 from remote_inference.server.policies.hold import HoldConfig
 from remote_inference.server.policies.networks.torch_chunk import ChunkPolicyConfig
 from remote_inference.server.policies.onnx.file import OnnxDescription
-from remote_inference.tools.contracts.rosetta.document import read_rosetta
-from remote_inference.tools.contracts.rosetta.importer import from_rosetta
+from remote_inference.tools.contracts.rosetta.importer import import_contract as import_rosetta
 from remote_inference.tools.contracts.urdf import UrdfError, parse_urdf
 from remote_inference.tools.deployment.zenoh_config import EndpointError, environment, parse_endpoint
 from remote_inference.tools.keys.description import FILE_NAME, Fleet, check_endpoint, check_name, load_fleet
@@ -261,7 +260,7 @@ TARGETS = (
     ),
     Target(
         "rosetta_contract",
-        lambda data: from_rosetta(read_rosetta(data, SOURCE)).to_yaml(),
+        lambda data: import_rosetta(data, SOURCE).to_yaml(),
         lambda: _json(rosetta.guided_arm(), rosetta.coded_robot(), rosetta.base()),
         spoil_tree,
         (DocumentError,),

@@ -12,8 +12,7 @@ import yaml
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.generated import GeneratedContract
 from remote_inference.base.documents.document import FILL_IN, DocumentError, parse_document
-from remote_inference.tools.contracts.rosetta.document import read_rosetta
-from remote_inference.tools.contracts.rosetta.importer import from_rosetta
+from remote_inference.tools.contracts.rosetta.importer import import_contract
 
 FILE = "bench.yaml"
 JOINTS = "sensor_msgs/msg/JointState"
@@ -124,14 +123,15 @@ def base() -> dict[str, Any]:
 
 
 def begin(document: Any) -> GeneratedContract:
-    return from_rosetta(read_rosetta(yaml.safe_dump(document, sort_keys=False), FILE))
+    return import_contract(yaml.safe_dump(document, sort_keys=False).encode(), FILE)
 
 
 def refusal(document: Any) -> str:
     """Return why a document, or a text, is refused."""
     text = document if isinstance(document, (str, bytes)) else yaml.safe_dump(document, sort_keys=False)
+    content = text.encode() if isinstance(text, str) else text
     with pytest.raises(DocumentError) as caught:
-        from_rosetta(read_rosetta(text, FILE))
+        import_contract(content, FILE)
     return str(caught.value)
 
 

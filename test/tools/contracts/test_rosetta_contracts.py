@@ -18,8 +18,7 @@ from remote_inference.base.contract.contract import parse_contract
 from remote_inference.base.documents.document import FILL_IN, DocumentError
 from remote_inference.base.lerobot_format import import_contract as import_lerobot, to_lerobot
 from remote_inference.tools import cli
-from remote_inference.tools.contracts.rosetta.document import read_rosetta
-from remote_inference.tools.contracts.rosetta.importer import from_rosetta
+from remote_inference.tools.contracts.rosetta.importer import import_contract
 from support.rosetta import (
     JOINTS,
     NUMBERS,
@@ -390,4 +389,4 @@ def test_the_page_shows_what_the_verb_writes():
     given_, written = (
         block.strip("\n") for block in re.findall(r"^```\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[1:3]
     )
-    assert from_rosetta(read_rosetta(given_, "bench_arm.yaml")).to_yaml().strip("\n") == written
+    assert import_contract(given_.encode(), "bench_arm.yaml").to_yaml().strip("\n") == written

@@ -290,10 +290,10 @@ class Rosetta:
         return DocumentError(f"{self.file}: {place}: {problem}")
 
 
-def read_rosetta(text: str | bytes, file: str) -> Rosetta:
+def read_rosetta(text: bytes, file: str) -> Rosetta:
     """Return a contract of rosetta; `file` names it in errors. Raises DocumentError."""
     try:
-        words = text.decode("utf-8") if isinstance(text, bytes) else text
+        words = text.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DocumentError(f"{file}: is not UTF-8 text (byte {error.start})") from error
     whole = parse_document(parse_yaml(words, file), Whole, file)

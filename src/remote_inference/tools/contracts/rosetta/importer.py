@@ -134,11 +134,7 @@ SAFETY = {
 
 def import_contract(text: bytes, source: str) -> GeneratedContract:
     """Return a contract made of rosetta's contract file. source: its name. Raises DocumentError."""
-    return from_rosetta(document.read_rosetta(text, source))
-
-
-def from_rosetta(rosetta: Rosetta) -> GeneratedContract:
-    """Return a contract for a robot that a contract of rosetta describes. Raises DocumentError."""
+    rosetta = document.read_rosetta(text, source)
     whole, losses = rosetta.whole, Losses()
     state_names, action_names = Names(rosetta), Names(rosetta)
     state = suggest_state(rosetta, state_names, losses)
