@@ -178,9 +178,7 @@ def _write_manifest(options: DemoOptions, folder: Path, sections: Mapping[str, A
     shipped = share_path("config", "belt_arm.manifest.yaml")
     manifest = yaml.safe_load(shipped.read_text(encoding="utf-8"))
     manifest["model"]["path"] = str(shipped.parent / "models" / options.policy)
-    manifest["inject_latency_ms"] = options.latency_ms
-    manifest["inject_jitter_ms"] = options.jitter_ms
-    manifest["inject_loss"] = options.loss
+    manifest |= {f"inject_{key}": getattr(options, key) for key in ("latency_ms", "jitter_ms", "loss")}
     manifest |= sections
     path = folder / "manifest.yaml"
     path.write_text(dump_yaml(manifest), encoding="utf-8")
@@ -213,14 +211,34 @@ def run_learning(
         socket = Path(home) / "weights.socket"  # a socket's path must be short
         section = {"weights": {"accept": True, "socket": str(socket)}}
         with running(options, folder, section) as (group, operator):
-            run = _LearningRun(operator, first_seed(options), folder, attempts, report)
+            zero_s, is_learning = time.monotonic(), False
+
+            def since_s() -> float:
+                return time.monotonic() - zero_s  # nobody sets this clock while it learns
+
+            def show(state: str) -> None:
+                updates = read_updates(folder)
+                version = updates[-1].version if updates else None
+                report(since_s() if is_learning else 0.0, attempts, version, state)
+
+            def run_one() -> None:
+                begin_s = since_s()
+                episode = run_episode(operator, first_seed(options) + len(attempts), show)
+                attempts.append(Attempt(begin_s, since_s(), episode))
+                show("")
+
             for _ in range(EPISODES_BEFORE):
-                run.run_one()
-            run.begin_learning()
+                run_one()
+            passed_s, is_learning = since_s(), True
+            began_s, zero_s = time.time(), time.monotonic()  # the trainer's log has Unix times
+            attempts[:] = [
+                replace(attempt, begin_s=attempt.begin_s - passed_s, end_s=attempt.end_s - passed_s)
+                for attempt in attempts
+            ]
             group.start(_trainer(socket, folder, options))
-            while run.since_s < duration_s:
-                run.run_one()
-            return run.began_s
+            while since_s() < duration_s:
+                run_one()
+            return began_s
 
 
 def after_learning(options: DemoOptions, latency_ms: float, folder: Path) -> DemoOptions:
@@ -229,50 +247,6 @@ def after_learning(options: DemoOptions, latency_ms: float, folder: Path) -> Dem
     if not policy.is_dir():
         raise UserError(f"{policy}: there is none: the trainer sent no weights")
     return DemoOptions(EPISODES_AFTER, latency_ms, options.strategy, options.seed, str(policy), record=False)
-
-
-@dataclass
-class _LearningRun:
-    """Runs one episode after the other and keeps them with their times."""
-
-    _operator: EpisodeOperator
-    _seed: int  # of the first
-    _folder: Path
-    _attempts: list[Attempt]
-    _report: LearningReport
-    _is_learning: bool = False
-
-    def __post_init__(self) -> None:
-        self._start_clock()
-
-    @property
-    def since_s(self) -> float:
-        """Since the trainer was started, or else since the run began."""
-        return time.monotonic() - self._origin_s
-
-    def begin_learning(self) -> None:
-        passed_s, self._is_learning = self.since_s, True
-        self._start_clock()
-        self._attempts[:] = [
-            Attempt(attempt.begin_s - passed_s, attempt.end_s - passed_s, attempt.episode)
-            for attempt in self._attempts
-        ]
-
-    def _start_clock(self) -> None:
-        self.began_s = time.time()  # for the trainer's log, whose times are Unix times
-        self._origin_s = time.monotonic()  # of the same moment: nobody sets this clock while it learns
-
-    def run_one(self) -> None:
-        begin_s = self.since_s
-        episode = run_episode(self._operator, self._seed + len(self._attempts), self._show)
-        self._attempts.append(Attempt(begin_s, self.since_s, episode))
-        self._show("")
-
-    def _show(self, state: str) -> None:
-        updates = read_updates(self._folder)
-        version = updates[-1].version if updates else None
-        since_s = self.since_s if self._is_learning else 0.0
-        self._report(since_s, self._attempts, version, state)
 
 
 def _trainer(socket: Path, folder: Path, options: DemoOptions) -> Process:
