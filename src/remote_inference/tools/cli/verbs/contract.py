@@ -7,11 +7,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from remote_inference.base.contract.action_kinds import MOTIONS
 from remote_inference.tools.cli.common import ROBOT_HELP, VerbParser, print_json, say
@@ -88,7 +87,7 @@ def add_contract(parser: VerbParser) -> None:
         verb.set_defaults(run=_export, exporter=place)
 
 
-def _suggest(arguments: argparse.Namespace) -> int:
+def _suggest(arguments: argparse.Namespace) -> None:
     from remote_inference.base.documents.document import DocumentError, read_yaml  # noqa: PLC0415
     from remote_inference.tools.cli.contract_probe import probe_robot  # noqa: PLC0415  imports rclpy
     from remote_inference.tools.contracts.running_robot import suggest  # noqa: PLC0415
@@ -101,45 +100,38 @@ def _suggest(arguments: argparse.Namespace) -> int:
     urdf = parse_urdf(arguments.urdf.read_bytes(), str(arguments.urdf)) if arguments.urdf else None
     with probe_robot(arguments.namespace, arguments.timeout, urdf) as view:
         robot = replace(view, joint_limits={**said, **view.joint_limits})
-        _write_generated(arguments, suggest(robot, arguments.kind))
-    return 0
+        _write(arguments, suggest(robot, arguments.kind))
 
 
-def _import(arguments: argparse.Namespace) -> int:
+def _import(arguments: argparse.Namespace) -> None:
     importer = IMPORTERS.get(arguments.importer)
-    _write_generated(arguments, importer(arguments.file.read_bytes(), str(arguments.file)))
-    return 0
+    _write(arguments, importer(arguments.file.read_bytes(), str(arguments.file)))
 
 
-def _export(arguments: argparse.Namespace) -> int:
+def _export(arguments: argparse.Namespace) -> None:
     import remote_inference.base.wire  # noqa: F401, PLC0415  names the image encodings
     from remote_inference.base.contract.contract import load_contract  # noqa: PLC0415
-    from remote_inference.base.documents.document import find_marks  # noqa: PLC0415
+    from remote_inference.base.contract.generated import GeneratedContract  # noqa: PLC0415
 
     document = resolve_name(arguments.exporter)(load_contract(arguments.file))
     text = json.dumps(document, indent=4, ensure_ascii=False) + "\n"
-    _write(arguments, text, document, find_marks(document), {"notes": (), "left_out": ()})
-    return 0
+    _write(arguments, GeneratedContract(document), text)
 
 
-def _write_generated(arguments: argparse.Namespace, generated: GeneratedContract) -> None:
-    more = {"notes": generated.notes, "left_out": [vars(one) for one in generated.left_out]}
-    _write(arguments, generated.to_yaml(), generated.content, generated.marks, more)
-
-
-def _write(
-    arguments: argparse.Namespace, text: str, document: Any, marks: Sequence[str], more: Mapping[str, Any]
-) -> None:
+def _write(arguments: argparse.Namespace, generated: GeneratedContract, text: str = "") -> None:
     """Write the file if one is asked for; print the text otherwise, or JSON, and what is left to fill in.
 
-    Raises OSError for a file that exists.
+    text: of the file; empty: the contract's YAML. Raises OSError for a file that exists.
     """
+    text = text or generated.to_yaml()
     if arguments.out is not None:
         with arguments.out.open("x", encoding="utf-8") as file:
             file.write(text)
     elif not arguments.json:
         print(text, end="")
+    marks = generated.marks
     if arguments.json:
-        print_json({"document": document, "marks": marks, **more})
+        said = {"document": generated.content, "marks": marks, "notes": generated.notes}
+        print_json({**said, "left_out": [vars(one) for one in generated.left_out]})
     elif marks and not arguments.quiet:
         say(*marks, file=sys.stderr)

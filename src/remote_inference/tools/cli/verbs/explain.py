@@ -87,11 +87,7 @@ def run_explain(arguments: Arguments) -> None:
     lines = motion_lines(motion) if motion else []
     if page:
         counts = f"{page['ticks']} control ticks, {page['images']} observations with images"
-        lines = [
-            *lines,
-            f"page: {page['page']}, {counts}",
-            *(f"left out: {text}" for text in page["left_out"]),
-        ]
+        lines += [f"page: {page['page']}, {counts}", *(f"left out: {text}" for text in page["left_out"])]
     arguments.print_result({**(motion.to_json() if motion else {}), **page}, *lines)
 
 
