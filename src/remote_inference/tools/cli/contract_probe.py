@@ -67,13 +67,12 @@ class _JointSamples:
     """The joints of a JointState topic and the times of its messages."""
 
     names: dict[str, None] = field(default_factory=dict)  # in the order of their first message
-    messages: int = 0
-    first_s: float = 0.0
-    last_s: float = 0.0
+    times_s: list[float] = field(default_factory=list)
 
     @property
     def rate_hz(self) -> float:
-        return (self.messages - 1) / max(self.last_s - self.first_s, 1e-9) if self.messages > 1 else 0.0
+        times_s = self.times_s
+        return (len(times_s) - 1) / max(times_s[-1] - times_s[0], 1e-9) if len(times_s) > 1 else 0.0
 
 
 class _Probe:
@@ -117,16 +116,12 @@ class _Probe:
 
     def view(self, urdf: Urdf | None) -> RobotView:
         """Return what was received, and the controllers' parameters."""
-        self._remarks += [
-            f"{self._relative(topic)}: left out, no message with names and positions came"
-            for topic, samples in self._joints.items()
-            if not samples.names
-        ]
-        joints = [
-            JointTopic(self._relative(topic), tuple(samples.names), samples.rate_hz)
-            for topic, samples in self._joints.items()
-            if samples.names
-        ]
+        joints = []
+        for name, samples in ((self._relative(topic), samples) for topic, samples in self._joints.items()):
+            if samples.names:
+                joints.append(JointTopic(name, tuple(samples.names), samples.rate_hz))
+            else:
+                self._remarks.append(f"{name}: left out, no message with names and positions came")
         images = [self._images[topic] for topic in sorted(self._images)]
         if urdf is None and self._descriptions:
             topic = max(self._descriptions, key=len)  # the robot's own goes before that of the root
@@ -176,10 +171,8 @@ class _Probe:
         self._silent.discard(topic)
         if not message.position:
             return
-        samples, now_s = self._joints[topic], time.monotonic()
-        samples.first_s = samples.first_s or now_s
-        samples.last_s = now_s
-        samples.messages += 1
+        samples = self._joints[topic]
+        samples.times_s.append(time.monotonic())
         samples.names |= dict.fromkeys(name for name in message.name if name)
 
     def _on_image(self, topic: str, message: Any) -> None:
