@@ -10,6 +10,7 @@ same grants with ingress and egress swapped. What no rule allows is denied.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import product, starmap
 from typing import Any, NamedTuple
 
 from remote_inference.tools.keys.description import Fleet
@@ -72,10 +73,7 @@ def _rules(name: str, grants: Iterable[Grant]) -> Iterator[dict[str, Any]]:
 
 def _router(_fleet: Fleet, _name: str) -> Iterator[Grant]:
     """Let routers forward everything: each router has already checked its own members' messages."""
-    for flow in (INGRESS, EGRESS):
-        for message in MESSAGES:
-            for key in EVERY_KEY:
-                yield Grant(flow, message, key)
+    yield from starmap(Grant, product((INGRESS, EGRESS), MESSAGES, EVERY_KEY))
 
 
 def _robot(fleet: Fleet, robot: str) -> Iterator[Grant]:
