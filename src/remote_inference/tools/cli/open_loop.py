@@ -48,10 +48,6 @@ MOST_POLICIES = 6  # colours of a picture, and columns of a table
 Source = TypeVar("Source", Path, str)
 
 
-def compare_policies(arguments: Arguments) -> int:
-    return _run(arguments, arguments.policy, _serve)
-
-
 @contextmanager
 def _serve(manifest: Path, offer: SessionOffer) -> Iterator[Answerer]:
     from remote_inference.learn.open_loop.served_policy import serve  # noqa: PLC0415  loads policies
@@ -64,8 +60,10 @@ def _serve(manifest: Path, offer: SessionOffer) -> Iterator[Answerer]:
         yield policy
 
 
-def compare_servers(arguments: Arguments, timeout_s: float) -> int:
-    """timeout_s: of each answer."""
+def compare_answers(arguments: Arguments, timeout_s: float) -> int:
+    """Compare the answers of policies, or of servers; return the exit code. timeout_s: of a server's."""
+    if not arguments.server:
+        return _run(arguments, arguments.policy, _serve)
     servers = [absolute_name(name, "--server") for name in arguments.server]
     with open_client("replay", namespace=f"/replay_{token_hex(4)}") as client:
         return _run(arguments, servers, partial(_open_session, client, timeout_s))

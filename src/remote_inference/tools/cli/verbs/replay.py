@@ -176,11 +176,9 @@ def _compare_answers(arguments: Arguments) -> int:
         from remote_inference.tools.deployment.middleware import require_middleware  # noqa: PLC0415
 
         require_middleware()  # before rclpy is imported
-    from remote_inference.tools.cli import open_loop  # noqa: PLC0415
+    from remote_inference.tools.cli.open_loop import compare_answers  # noqa: PLC0415
 
-    if arguments.server:
-        return open_loop.compare_servers(arguments, arguments.timeout or SERVER_TIMEOUT_S)
-    return open_loop.compare_policies(arguments)
+    return compare_answers(arguments, arguments.timeout or SERVER_TIMEOUT_S)
 
 
 def _drive_arm(arguments: Arguments) -> int:
