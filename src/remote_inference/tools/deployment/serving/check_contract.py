@@ -24,7 +24,6 @@ from builtin_interfaces.msg import Time
 from remote_inference.base.contract.action_bounds import is_gripper
 from remote_inference.base.contract.actions import Actions
 from remote_inference.base.contract.commands.controller_facts import INTERPOLATE
-from remote_inference.base.contract.commands.sink import CommandSink
 from remote_inference.base.contract.contract import Contract
 from remote_inference.base.contract.operator_inputs import TakeoverPart
 from remote_inference.base.contract.policy_units import ConvertedQuaternion, scales_by_name
@@ -34,7 +33,6 @@ from remote_inference.base.ros_parameters import PARAMETERS_KEY, ExecutorName, i
 from remote_inference.base.wire.arrays import WireError
 from remote_inference.base.wire.commands import make_command_writer
 from remote_inference.base.wire.commands.fields import FieldCommandReader
-from remote_inference.base.wire.commands.writer import CommandWriter
 from remote_inference.base.wire.message_types import command_class, find_remedy, message_class
 from remote_inference.base.wire.sensors.content_time import is_stamped
 from remote_inference.base.wire.sensors.state_readers import make_state_reader
@@ -300,7 +298,10 @@ def find_rate_warning(
     durations_s = []
     for _ in range(TICKS):
         began_s = clock_s()
-        _write(next(ticks), contract, writers)
+        tick = next(ticks)
+        for sink, writer in writers:
+            if tick.horizon is not None and tick.reaches(contract.kind_of(sink), sink.destination):
+                writer.message(tick.horizon, Time(), tick.late_ns)
         durations_s.append(clock_s() - began_s)
     tick_s = statistics.median(durations_s)
     if tick_s <= MOST * contract.period_s:
@@ -336,9 +337,3 @@ def _find_rest(contract: Contract, rules: MotionRules) -> Float64Array:
     rest = np.array([min(max(0.0, limit.min), limit.max) for limit in limits])
     rest[rules.masks.poses.turns] = (0.0, 0.0, 0.0, 1.0)
     return rest
-
-
-def _write(tick: Tick, contract: Contract, writers: Sequence[tuple[CommandSink, CommandWriter]]) -> None:
-    for sink, writer in writers:
-        if tick.horizon is not None and tick.reaches(contract.kind_of(sink), sink.destination):
-            writer.message(tick.horizon, Time(), tick.late_ns)
