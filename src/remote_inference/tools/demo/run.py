@@ -19,10 +19,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import yaml
-
 from remote_inference.base.clients.operator_client import OperatorClient, OperatorError
 from remote_inference.base.contract.image_source import COMPRESSED_IMAGE
+from remote_inference.base.documents.document import read_yaml
 from remote_inference.base.documents.yaml_text import dump_yaml
 from remote_inference.base.errors import UserError
 from remote_inference.base.paths import share_path
@@ -176,7 +175,7 @@ def _state_name(operator: EpisodeOperator) -> str:
 def _write_manifest(options: DemoOptions, folder: Path, sections: Mapping[str, Any]) -> Path:
     """Write the shipped manifest with the policy to serve, the latency to inject and more sections."""
     shipped = share_path("config", "belt_arm.manifest.yaml")
-    manifest = yaml.safe_load(shipped.read_text(encoding="utf-8"))
+    manifest = read_yaml(shipped)
     manifest["model"]["path"] = str(shipped.parent / "models" / options.policy)
     manifest |= {f"inject_{key}": getattr(options, key) for key in ("latency_ms", "jitter_ms", "loss")}
     manifest |= sections
