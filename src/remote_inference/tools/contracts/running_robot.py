@@ -126,8 +126,11 @@ def _suggest_state(view: RobotView, notes: list[str]) -> Any:
     Topics that are not called joint_states come last: commands are JointState messages, too.
     """
     sources, taken = [], set[str]()
-    for topic in sorted(view.joints, key=_rank):
-        dropped = [name for name in topic.names if not _is_free(view.urdf, name)]
+    known = view.urdf.joints if view.urdf else {}
+    for topic in sorted(
+        view.joints, key=lambda one: (not one.topic.endswith(JOINT_STATES), -len(one.names), one.topic)
+    ):
+        dropped = [name for name in topic.names if name in known and not known[name].is_free]
         if dropped:
             notes.append(f"{topic.topic}: left out, because another joint moves them: {', '.join(dropped)}")
         names = [name for name in topic.names if name not in taken and name not in dropped]
@@ -137,14 +140,6 @@ def _suggest_state(view: RobotView, notes: list[str]) -> Any:
         taken |= set(names)
         sources.append({"topic": topic.topic, "type": JOINT_STATE, "field": "position", "names": names})
     return sources or mark(f"a list of topics of type {JOINT_STATE} with their joints; none was received")
-
-
-def _rank(topic: JointTopic) -> tuple[bool, int, str]:
-    return not topic.topic.endswith(JOINT_STATES), -len(topic.names), topic.topic
-
-
-def _is_free(urdf: Urdf | None, name: str) -> bool:
-    return urdf is None or name not in urdf.joints or urdf.joints[name].is_free
 
 
 # -- images --------------------------------------------------------------------------------------------------
