@@ -64,12 +64,9 @@ class Trace:
         for at_s, value in self._samples:
             if 0 <= (place := int((now_s - at_s) / CELL_S)) < len(found):
                 found[-1 - place].append(value)
-        cells: list[Any] = []
-        for place, values in enumerate(found):
-            before = reversed(found[max(0, place - HELD) : place])
-            newest = values or next(filter(None, before), [])
-            cells.append(self._worst(newest) if newest else None)
-        return cells[HELD:]
+        shown = (reversed(found[place - HELD : place + 1]) for place in range(HELD, len(found)))
+        newest = (next(filter(None, values), None) for values in shown)
+        return [self._worst(values) if values else None for values in newest]
 
 
 class Row(NamedTuple):
