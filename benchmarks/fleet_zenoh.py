@@ -98,11 +98,11 @@ def make_keys(folder: Path, servers: Sequence[str], listed: Sequence[Sequence[st
     authority = ca.load_authority(folder / "authority", lambda: b"", now)
     for _, name in fleet.members():
         hosts = fleet.routers[name].hosts if name in fleet.routers else ()
-        credential = authority.issue(name, now, datetime.timedelta(days=1), hosts)
+        key, certificate = authority.issue(name, now, datetime.timedelta(days=1), hosts)
         files = {
             verbs.CA_FILE: (authority.certificate_pem, 0o644),
-            verbs.CERTIFICATE_FILE: (credential.certificate, 0o644),
-            verbs.KEY_FILE: (credential.key, 0o600),
+            verbs.CERTIFICATE_FILE: (certificate, 0o644),
+            verbs.KEY_FILE: (key, 0o600),
         }
         write_folder(folder / "members" / name, files)
     description.save_fleet(folder, fleet)

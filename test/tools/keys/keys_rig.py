@@ -105,10 +105,10 @@ class FleetRig:
     def reissue(self, name: str, authority: ca.Authority, now: datetime.datetime, seconds: float) -> None:
         """Exchange a member's key and certificate for one of another authority or lifetime."""
         lifetime = datetime.timedelta(seconds=seconds)
-        credential = authority.issue(name, now, lifetime)
+        key, certificate = authority.issue(name, now, lifetime)
         place = self.folder / "members" / name
-        (place / verbs.KEY_FILE).write_bytes(credential.key)
-        (place / verbs.CERTIFICATE_FILE).write_bytes(credential.certificate)
+        (place / verbs.KEY_FILE).write_bytes(key)
+        (place / verbs.CERTIFICATE_FILE).write_bytes(certificate)
 
     def authority(self) -> ca.Authority:
         """Return the fleet's authority."""

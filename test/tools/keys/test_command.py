@@ -146,7 +146,8 @@ def test_every_expiry_is_shown(folder: Path, capsys: pytest.CaptureFixture[str])
     authority = ca.load_authority(folder / "authority", lambda: b"", NOW)
     for name, issued in (("gpu_1", NOW - 10 * A_DAY), ("robot_1", NOW - 4 * A_DAY)):
         path = folder / "members" / name / verbs.CERTIFICATE_FILE
-        path.write_bytes(authority.issue(name, issued, 5 * A_DAY).certificate)
+        _, certificate = authority.issue(name, issued, 5 * A_DAY)
+        path.write_bytes(certificate)
     capsys.readouterr()
     assert fleet(folder, "render") == 0
     lines = capsys.readouterr().out.splitlines()
@@ -204,7 +205,8 @@ def test_revoking_takes_rights_and_key_away(folder: Path, capsys: pytest.Capture
 
 def test_no_certificate_outlives_the_authority():
     authority = ca.create_authority("fleet", NOW, A_DAY)
-    issued = x509.load_pem_x509_certificate(authority.issue("robot_1", NOW, 365 * A_DAY).certificate)
+    _, certificate = authority.issue("robot_1", NOW, 365 * A_DAY)
+    issued = x509.load_pem_x509_certificate(certificate)
     assert ca.valid_until(issued) == ca.valid_until(authority.certificate)
 
 

@@ -31,14 +31,6 @@ class AuthorityError(UserError):
 
 
 @dataclass(frozen=True)
-class Credential:
-    """A member's key and certificate, in PEM."""
-
-    key: bytes
-    certificate: bytes
-
-
-@dataclass(frozen=True)
 class Authority:
     """The key that signs and its certificate."""
 
@@ -52,8 +44,8 @@ class Authority:
 
     def issue(
         self, name: str, now: datetime.datetime, lifetime: datetime.timedelta, hosts: Sequence[str] = ()
-    ) -> Credential:
-        """Return a new key and certificate, valid no longer than the authority's own.
+    ) -> tuple[bytes, bytes]:
+        """Return a new key and certificate in PEM, valid no longer than the authority's own.
 
         hosts: names and addresses at which others dial a router; empty for every other role.
         """
@@ -70,7 +62,7 @@ class Authority:
             names = x509.SubjectAlternativeName([_host_name(host) for host in hosts])
             builder = builder.add_extension(names, critical=False)
         certificate = builder.sign(self.key, hashes.SHA256())
-        return Credential(key_pem(key, None), certificate.public_bytes(serialization.Encoding.PEM))
+        return key_pem(key, None), certificate.public_bytes(serialization.Encoding.PEM)
 
 
 def create_authority(name: str, now: datetime.datetime, lifetime: datetime.timedelta) -> Authority:

@@ -127,11 +127,11 @@ def _issue(folder: Path, fleet: Fleet, name: str) -> dict[str, tuple[bytes, int]
     """Return the files of a member's new identity with their modes."""
     authority = ca.load_authority(folder / "authority", _ask_passphrase, _now())
     hosts = fleet.routers[name].hosts if name in fleet.routers else ()
-    credential = authority.issue(name, _now(), MEMBER_LIFETIME, hosts)
+    key, certificate = authority.issue(name, _now(), MEMBER_LIFETIME, hosts)
     return {
         CA_FILE: (authority.certificate_pem, 0o644),
-        CERTIFICATE_FILE: (credential.certificate, 0o644),
-        KEY_FILE: (credential.key, 0o600),
+        CERTIFICATE_FILE: (certificate, 0o644),
+        KEY_FILE: (key, 0o600),
     }
 
 
