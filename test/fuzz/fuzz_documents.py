@@ -32,7 +32,7 @@ from remote_inference.server.policies.hold import HoldConfig
 from remote_inference.server.policies.networks.torch_chunk import ChunkPolicyConfig
 from remote_inference.server.policies.onnx.file import OnnxDescription
 from remote_inference.tools.contracts.rosetta.importer import import_contract as import_rosetta
-from remote_inference.tools.contracts.urdf import UrdfError, parse_urdf
+from remote_inference.tools.contracts.urdf import parse_urdf
 from remote_inference.tools.deployment.zenoh_config import EndpointError, environment, parse_endpoint
 from remote_inference.tools.keys.description import FILE_NAME, Fleet, check_endpoint, check_name, load_fleet
 from support import rosetta
@@ -272,7 +272,7 @@ TARGETS = (
         lambda data: parse_urdf(data, SOURCE),
         lambda: [URDF],
         spoil_text,
-        (UrdfError,),
+        (DocumentError,),
         1,
         f"{SOURCE}: ",
     ),

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
+from remote_inference.base.documents.document import DocumentError
 from remote_inference.tools.contracts.urdf import (
     MAX_BYTES,
-    UrdfError,
     UrdfJoint,
     find_joint_limits,
     parse_urdf,
@@ -158,7 +158,7 @@ def test_bytes_are_read_in_the_encoding_that_they_name():
     ],
 )
 def test_what_is_no_urdf_is_refused(text: bytes, words: str):
-    with pytest.raises(UrdfError) as caught:
+    with pytest.raises(DocumentError) as caught:
         parse_urdf(text, "arm.urdf")
     assert str(caught.value).startswith("arm.urdf: ")
     assert words in str(caught.value)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from remote_inference.base.errors import MAX_LINE
+from remote_inference.base.errors import MAX_LINE, UserError
 from remote_inference.base.paths import share_path
 from remote_inference.tools.deployment import bringup, middleware, zenoh_config
 from remote_inference.tools.deployment.zenoh_config import EndpointError, parse_endpoint
@@ -134,7 +134,7 @@ def test_another_middleware_than_zenoh_is_named_in_a_warning(monkeypatch: pytest
 
 
 def test_a_middleware_that_is_not_installed_is_said_with_those_that_are() -> None:
-    with pytest.raises(middleware.MiddlewareError, match=r"rmw:=rmw_none_cpp is not installed, found .*rmw_"):
+    with pytest.raises(UserError, match=r"rmw:=rmw_none_cpp is not installed, found .*rmw_"):
         middleware.middleware_warnings("rmw_none_cpp")
 
 

@@ -54,7 +54,7 @@ def probe_robot(namespace: str, timeout_s: float, urdf: Urdf | None) -> Iterator
 
     urdf: the robot's description; None: that of its topic `robot_description`, if there is one.
 
-    Raises OperatorError when no JointState with positions arrives in time, UrdfError for an invalid URDF.
+    Raises OperatorError when no JointState with positions arrives in time, DocumentError for an invalid URDF.
     """
     with open_client(OWN_NAME) as ros:
         probe = _Probe(ros, namespace, timeout_s)

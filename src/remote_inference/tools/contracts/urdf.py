@@ -15,19 +15,14 @@ from xml.parsers import expat
 
 from remote_inference.base.contract.action_kinds import ACTION_KINDS, MOTIONS
 from remote_inference.base.contract.generated import unknown_limit
-from remote_inference.base.documents.document import mark
+from remote_inference.base.documents.document import DocumentError, mark
 from remote_inference.base.documents.problems import show_value
-from remote_inference.base.errors import UserError
 
 MAX_BYTES = 16 << 20
 JOINT_TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 MOVED_BY_ONE_NUMBER = ("revolute", "continuous", "prismatic")
 MOTION = ("velocity", "acceleration", "deceleration", "jerk")  # what bounds it, in JointLimits, too
 JointLimits = Mapping[str, Mapping[str, object]]  # by joint: `joint_limits` of ros2_control, MoveIt
-
-
-class UrdfError(UserError):
-    """A text is no URDF; the message says where, what was found and what was expected."""
 
 
 @dataclass
@@ -69,9 +64,9 @@ class Urdf:
 
 
 def parse_urdf(text: str | bytes, source: str) -> Urdf:
-    """Return the joints of a URDF; `source` names the text in errors. Raises UrdfError."""
+    """Return the joints of a URDF; `source` names the text in errors. Raises DocumentError."""
     if len(text) > MAX_BYTES:
-        raise UrdfError(f"{source}: found {len(text)} characters, expected at most {MAX_BYTES}")
+        raise DocumentError(f"{source}: found {len(text)} characters, expected at most {MAX_BYTES}")
     return _Reader(source).read(text)
 
 
@@ -93,19 +88,19 @@ class _Reader:
         try:
             parser.Parse(text, True)
         except (expat.ExpatError, LookupError, ValueError) as error:
-            raise UrdfError(f"{self.source}: is not valid XML: {error}") from None
+            raise DocumentError(f"{self.source}: is not valid XML: {error}") from None
         return Urdf(self.robot, self.joints)
 
     def _refuse_doctype(self, *_: object) -> None:
-        raise UrdfError(f"{self.source}: found a DOCTYPE, expected none in a URDF")
+        raise DocumentError(f"{self.source}: found a DOCTYPE, expected none in a URDF")
 
     def _begin(self, element: str, attributes: dict[str, str]) -> None:
         if element.startswith("xacro:"):
-            raise UrdfError(f"{self.source}: found {show_value(element)}, expected the output of xacro")
+            raise DocumentError(f"{self.source}: found {show_value(element)}, expected the output of xacro")
         self.path.append(element)
         if len(self.path) == 1:
             if element != "robot":
-                raise UrdfError(f"{self.source}: found {show_value(element)}, expected <robot>")
+                raise DocumentError(f"{self.source}: found {show_value(element)}, expected <robot>")
             self.robot = attributes.get("name", "")
         elif self.path[1:] == ["joint"]:
             self._begin_joint(attributes)
@@ -115,18 +110,18 @@ class _Reader:
                 setattr(joint, key, self._number(key, attributes.get(key)))
         elif self.path[1:] == ["joint", "mimic"]:
             if not attributes.get("joint"):
-                raise UrdfError(f"{self.source}: joint {show_value(self.name)}: mimic names no joint")
+                raise DocumentError(f"{self.source}: joint {show_value(self.name)}: mimic names no joint")
             self.joints[self.name].mimics = attributes["joint"]
 
     def _begin_joint(self, attributes: dict[str, str]) -> None:
         self.name, kind = attributes.get("name", ""), attributes.get("type", "")
         if not self.name:
-            raise UrdfError(f"{self.source}: found a joint without a name, expected one")
+            raise DocumentError(f"{self.source}: found a joint without a name, expected one")
         where = f"{self.source}: joint {show_value(self.name)}"
         if self.name in self.joints:
-            raise UrdfError(f"{where}: found twice, expected unique names")
+            raise DocumentError(f"{where}: found twice, expected unique names")
         if kind not in JOINT_TYPES:
-            raise UrdfError(f"{where}: found type {show_value(kind)}, expected {', '.join(JOINT_TYPES)}")
+            raise DocumentError(f"{where}: found type {show_value(kind)}, expected {', '.join(JOINT_TYPES)}")
         self.joints[self.name] = UrdfJoint(kind)
 
     def _number(self, key: str, text: str | None) -> float | None:
@@ -137,7 +132,7 @@ class _Reader:
             number = float(text)
         except ValueError:
             where = f"{self.source}: joint {show_value(self.name)}: {key}"
-            raise UrdfError(f"{where}: found {show_value(text)}, expected a number") from None
+            raise DocumentError(f"{where}: found {show_value(text)}, expected a number") from None
         return number if math.isfinite(number) else None
 
 

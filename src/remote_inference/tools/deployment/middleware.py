@@ -18,10 +18,6 @@ from remote_inference.base.paths import distribution_of_wheels, share_path
 from remote_inference.tools.deployment import zenoh_config
 
 
-class MiddlewareError(UserError):
-    """The chosen middleware is not installed."""
-
-
 def installed_middlewares() -> list[str]:
     share_path()  # where the wheels lie, nobody has set AMENT_PREFIX_PATH
     return sorted(set(get_resources("rmw_typesupport")) - {"rmw_implementation"})
@@ -64,7 +60,7 @@ def find_installation(variables: Mapping[str, str]) -> Installation:
 
 
 def require_middleware() -> None:
-    """Raise MiddlewareError when RMW_IMPLEMENTATION names a middleware that is not installed."""
+    """Raise UserError when RMW_IMPLEMENTATION names a middleware that is not installed."""
     _require(os.environ.get("RMW_IMPLEMENTATION", ""), "middleware: ", "RMW_IMPLEMENTATION")
 
 
@@ -72,7 +68,7 @@ def middleware_warnings(rmw: str, router: str = "") -> list[str]:
     """Return the warnings for a user whose middleware is not Zenoh.
 
     rmw: RMW_IMPLEMENTATION, empty for the distribution's default. router: as given to `bringup.environment`.
-    Raises MiddlewareError when `rmw` is not installed.
+    Raises UserError when `rmw` is not installed.
     """
     _require(rmw, "rmw:=", "rmw:=")
     has_choice = router or zenoh_config.RMW in installed_middlewares()  # the wheels have none
@@ -89,8 +85,8 @@ def middleware_warnings(rmw: str, router: str = "") -> list[str]:
 
 
 def _require(rmw: str, place: str, setting: str) -> None:
-    """Raise MiddlewareError for a middleware that is not installed; empty: none is named."""
+    """Raise UserError for a middleware that is not installed; empty: none is named."""
     if rmw and rmw not in installed_middlewares():
         installation = find_installation(os.environ)
         found, remedy = installation.describe_missing(rmw), installation.remedy(rmw, setting)
-        raise MiddlewareError(f"{place}{found}; {remedy}")
+        raise UserError(f"{place}{found}; {remedy}")
