@@ -160,7 +160,9 @@ def _suggest_images(topics: Sequence[ImageTopic], notes: list[str]) -> dict[str,
         taken[bare] = topic.topic
         if name in images:
             name = topic.topic.strip("/").replace("/", "_")
-        images[name] = {"topic": topic.topic, "type": topic.type, "colour": _colour(topic)}
+        unknown = mark(f"rgb or depth; no message was received on {topic.topic}")
+        colour = _colour(topic.encoding) if topic.encoding else unknown
+        images[name] = {"topic": topic.topic, "type": topic.type, "colour": colour}
         size = f"{topic.width} x {topic.height}, " if topic.width else ""
         notes.append(f"{topic.topic}: {size}{topic.encoding or 'no message was received'}")
     return dict(sorted(images.items()))
@@ -172,7 +174,7 @@ def _why_unreadable(topic: ImageTopic) -> str:
         return "this transport is not read"
     if topic.type != image_source.COMPRESSED_IMAGE or not topic.encoding:
         return ""
-    colour: image_source.Colour = "depth" if _is_depth(topic.encoding) else "rgb"
+    colour = _colour(topic.encoding)
     if image_source.first_word(topic.encoding) not in FORMATS[colour]:
         return f"found {topic.encoding!r}, expected {FORMATS[colour][0]}"
     return image_source.find_wrong_origin(topic.encoding, colour)
@@ -186,14 +188,8 @@ def _camera_name(topic: str) -> str:
     return "_".join(parts)
 
 
-def _colour(topic: ImageTopic) -> str:
-    if not topic.encoding:
-        return mark(f"rgb or depth; no message was received on {topic.topic}")
-    return "depth" if _is_depth(topic.encoding) else "rgb"
-
-
-def _is_depth(encoding: str) -> bool:
-    return encoding.partition(";")[0].strip() in image_source.DEPTH_ENCODINGS
+def _colour(encoding: str) -> image_source.Colour:
+    return "depth" if encoding.partition(";")[0].strip() in image_source.DEPTH_ENCODINGS else "rgb"
 
 
 # -- actions and commands ------------------------------------------------------------------------------------
