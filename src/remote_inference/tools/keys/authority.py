@@ -26,10 +26,6 @@ KEY_FILE = "ca_key.pem"
 BACKDATED = datetime.timedelta(hours=1)  # a robot's clock may lag
 
 
-class AuthorityError(UserError):
-    """The authority cannot be read or cannot sign; says what, where, found and expected."""
-
-
 @dataclass(frozen=True)
 class Authority:
     """The key that signs and its certificate."""
@@ -92,25 +88,25 @@ def create_authority(name: str, now: datetime.datetime, lifetime: datetime.timed
 def load_authority(folder: Path, ask_passphrase: Callable[[], bytes], now: datetime.datetime) -> Authority:
     """Read an authority that can sign.
 
-    ask_passphrase: called if the key is encrypted. Raises AuthorityError if a file is missing, unreadable or
+    ask_passphrase: called if the key is encrypted. Raises UserError if a file is missing, unreadable or
     malformed, if key and certificate do not match, if the passphrase is wrong or the certificate has expired.
     """
     certificate = read_certificate(folder / CERTIFICATE_FILE)
     key = _read_key(folder / KEY_FILE, ask_passphrase)
     if key.public_key() != certificate.public_key():
-        raise AuthorityError(f"{folder / KEY_FILE}: found a key that does not match {CERTIFICATE_FILE}")
+        raise UserError(f"{folder / KEY_FILE}: found a key that does not match {CERTIFICATE_FILE}")
     if now >= (until := valid_until(certificate)):
         expired = f"{until:%Y-%m-%d}"
-        raise AuthorityError(f"{folder / CERTIFICATE_FILE}: expired on {expired}, expected a valid authority")
+        raise UserError(f"{folder / CERTIFICATE_FILE}: expired on {expired}, expected a valid authority")
     return Authority(key, certificate)
 
 
 def read_certificate(path: Path) -> x509.Certificate:
-    """Return a certificate. Raises AuthorityError for a file that is missing, unreadable or malformed."""
+    """Return a certificate. Raises UserError for a file that is missing, unreadable or malformed."""
     try:
         return x509.load_pem_x509_certificate(_read(path))
     except ValueError as error:
-        raise AuthorityError(f"{path}: found no certificate, expected one in PEM") from error
+        raise UserError(f"{path}: found no certificate, expected one in PEM") from error
 
 
 def valid_until(certificate: x509.Certificate) -> datetime.datetime:
@@ -127,9 +123,9 @@ def _read_key(path: Path, ask_passphrase: Callable[[], bytes]) -> ec.EllipticCur
         key = serialization.load_pem_private_key(content, ask_passphrase() if is_encrypted else None)
     except (ValueError, TypeError) as error:  # TypeError: the passphrase is empty
         found = "a key that this passphrase does not open" if is_encrypted else "no key"
-        raise AuthorityError(f"{path}: found {found}, expected a private key in PEM") from error
+        raise UserError(f"{path}: found {found}, expected a private key in PEM") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise AuthorityError(f"{path}: found another kind of key, expected one on an elliptic curve")
+        raise UserError(f"{path}: found another kind of key, expected one on an elliptic curve")
     return key
 
 
@@ -137,7 +133,7 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise AuthorityError(f"{path}: cannot be read: {error.strerror}") from error
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _builder(

@@ -18,6 +18,7 @@ from typing import Any
 import json5
 
 from remote_inference.base.documents.document import DocumentError
+from remote_inference.base.errors import UserError
 from remote_inference.base.paths import share_path
 from remote_inference.tools.keys import authority as ca, description
 from remote_inference.tools.keys.access import access_control
@@ -69,7 +70,7 @@ def init(folder: Path, *, with_passphrase: bool = False) -> list[Standing]:
 def add(folder: Path, role: str, name: str, details: dict[str, Any]) -> list[Standing]:
     """Add a member and issue its certificate. role: a key of the description; details: the member's keys.
 
-    Raises DocumentError if the description would become invalid, AuthorityError and OSError. Changes nothing
+    Raises DocumentError if the description would become invalid, UserError and OSError. Changes nothing
     if it raises.
     """
     fleet = description.load_fleet(folder)
@@ -105,7 +106,7 @@ def revoke(folder: Path, name: str) -> list[Standing]:
 
 
 def render_all(folder: Path) -> list[Standing]:
-    """Write every member's Zenoh configurations. Raises DocumentError, AuthorityError and OSError."""
+    """Write every member's Zenoh configurations. Raises DocumentError, UserError and OSError."""
     fleet = description.load_fleet(folder)
     bases = share_path("config", "zenoh")
     router_base, session_base = (load_base(bases / file) for file in (ROUTER_FILE, SESSION_FILE))
@@ -158,21 +159,19 @@ def _ask_passphrase() -> bytes:
 def _new_passphrase() -> bytes:
     passphrase = _ask("New passphrase for the authority's key: ")
     if not passphrase or _ask("The same again: ") != passphrase:
-        raise ca.AuthorityError(
-            "found an empty passphrase or two different ones, expected the same passphrase twice"
-        )
+        raise UserError("found an empty passphrase or two different ones, expected the same passphrase twice")
     return passphrase.encode()
 
 
 def _ask(prompt: str) -> str:
     if not sys.stdin.isatty():
-        raise ca.AuthorityError(
+        raise UserError(
             f"found no terminal to ask for the authority's passphrase, expected it in {PASSPHRASE_VARIABLE}"
         )
     try:
         return getpass.getpass(prompt)
     except EOFError as error:
-        raise ca.AuthorityError("found end of input, expected the authority's passphrase") from error
+        raise UserError("found end of input, expected the authority's passphrase") from error
 
 
 def _source(folder: Path) -> str:
