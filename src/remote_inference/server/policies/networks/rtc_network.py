@@ -60,43 +60,22 @@ def guidance_weight(time: float, maximum: float) -> float:
 _TIME_FREQUENCIES = 4
 
 
-class FlowNetwork(ObservationNetwork):
-    """Maps camera images and joint state to a normalised action chunk, in Euler steps from noise.
+class FlowSampler(ObservationNetwork):
+    """The base of the networks that draw a chunk by flow matching, in Euler steps from noise.
 
     The network predicts the clean chunk behind a noisy one, which gives the flow's velocity. The noise is a
     function of the request's seed, so equal requests give equal chunks.
     """
 
-    continuation = Continuation.GUIDANCE
     samples = True
-
-    def __init__(self, settings: NetworkSettings) -> None:
-        super().__init__(settings)
-        self.head = make_flow_head(self.feature_dim, settings)
 
     def forward(self, features: torch.Tensor, noisy: torch.Tensor, time: torch.Tensor) -> torch.Tensor:
         """Return the expected chunk `[batch, chunk_size, action_dim]`.
 
-        features: `[batch, feature_dim]` of `observe`. noisy: `time * chunk + (1 - time) * noise`, shaped as
-        the chunk. time: `[batch]`, 0 to 1.
+        features: `[batch, values]`, with which the head was made. noisy: `time * chunk + (1 - time) * noise`,
+        shaped as the chunk. time: `[batch]`, 0 to 1.
         """
         return self.apply_head(flow_inputs(features, noisy, time))
-
-    def answer(
-        self, images: Sequence[torch.Tensor], state: torch.Tensor, batch: Sequence[ModelInput]
-    ) -> torch.Tensor:
-        """Return normalised actions `[batch, chunk_size, action_dim]`, each continuing its own prefix."""
-        features = self.observe(images, state)
-        noise = np.stack([draw_noise(sample, self.chunk_shape) for sample in batch])
-        prefix = np.stack([_pad(sample.prefix, self.chunk_shape) for sample in batch])
-        horizon, rows = self.settings.execution_horizon, self.chunk_shape[0]
-        weights = np.stack([prefix_weights(len(s.prefix), s.delay_steps, horizon, rows) for s in batch])
-
-        def tensor(array: Float32Array) -> torch.Tensor:
-            return torch.from_numpy(array).to(features)
-
-        guidance = (tensor(prefix), tensor(weights)) if weights.any() else None
-        return self.sample(features, tensor(noise), guidance)
 
     def sample(
         self,
@@ -138,6 +117,32 @@ class FlowNetwork(ObservationNetwork):
             error = ((prefix - denoised) * weights[..., None]).detach()
             (correction,) = torch.autograd.grad(denoised, noisy, error)
         return denoised.detach(), correction
+
+
+class FlowNetwork(FlowSampler):
+    """Maps camera images and joint state to a normalised action chunk, which can be guided by a prefix."""
+
+    continuation = Continuation.GUIDANCE
+
+    def __init__(self, settings: NetworkSettings) -> None:
+        super().__init__(settings)
+        self.head = make_flow_head(self.feature_dim, settings)
+
+    def answer(
+        self, images: Sequence[torch.Tensor], state: torch.Tensor, batch: Sequence[ModelInput]
+    ) -> torch.Tensor:
+        """Return normalised actions `[batch, chunk_size, action_dim]`, each continuing its own prefix."""
+        features = self.observe(images, state)
+        noise = np.stack([draw_noise(sample, self.chunk_shape) for sample in batch])
+        prefix = np.stack([_pad(sample.prefix, self.chunk_shape) for sample in batch])
+        horizon, rows = self.settings.execution_horizon, self.chunk_shape[0]
+        weights = np.stack([prefix_weights(len(s.prefix), s.delay_steps, horizon, rows) for s in batch])
+
+        def tensor(array: Float32Array) -> torch.Tensor:
+            return torch.from_numpy(array).to(features)
+
+        guidance = (tensor(prefix), tensor(weights)) if weights.any() else None
+        return self.sample(features, tensor(noise), guidance)
 
 
 def make_flow_head(feature_dim: int, settings: NetworkSettings) -> torch.nn.Sequential:
@@ -252,30 +257,15 @@ class PrefixChunkNetwork(PrefixNetwork):
         return motion
 
 
-class PrefixFlowNetwork(PrefixNetwork):
+class PrefixFlowNetwork(PrefixNetwork, FlowSampler):
     """Draws the actions from the arrival on by flow matching, without guidance."""
-
-    samples = True
 
     def __init__(self, settings: NetworkSettings) -> None:
         super().__init__(settings)
         self.head = make_flow_head(self.input_dim, settings)
 
-    def forward(self, inputs: torch.Tensor, noisy: torch.Tensor, time: torch.Tensor) -> torch.Tensor:
-        """Return the expected motion `[batch, chunk_size, action_dim]` behind a noisy one.
-
-        inputs: of `encode`. noisy: `time * motion + (1 - time) * noise`. time: `[batch]`, 0 to 1.
-        """
-        return self.apply_head(flow_inputs(inputs, noisy, time))
-
     def predict_motion(self, inputs: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-        motion = noise
-        steps = self.settings.denoising_steps
-        for step in range(steps):
-            time = step / steps
-            expected = self(inputs, motion, inputs.new_full((motion.shape[0],), time))
-            motion = motion + (expected - motion) / (1.0 - time) / steps
-        return motion
+        return self.sample(inputs, noise)
 
 
 def _pick(rows: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
