@@ -21,7 +21,6 @@ from remote_inference.base.policy import (
     PolicyError,
     PolicyObservation,
     PolicySpec,
-    Processors,
     ServingMode,
     predict_all,
 )
@@ -32,20 +31,19 @@ from remote_inference.server.policy_error import explain_loss, is_device_lost
 class ReplicaInput:
     """What a session's processors have made of an observation, on the device of the session's replica."""
 
-    replica: int
+    replica: _Replica
     content: Any
 
 
 class ReplicaProcessors:
     """The processors of a session, which belongs to one replica."""
 
-    def __init__(self, replica: int, owner: _Replica, processors: Processors) -> None:
+    def __init__(self, replica: _Replica) -> None:
         self._replica = replica
-        self._owner = owner
-        self._processors = processors
+        self._processors = replica.policy.make_processors()
 
     def pre(self, observation: PolicyObservation) -> ReplicaInput:
-        with self._owner.noting_device_loss():
+        with self._replica.noting_device_loss():
             return ReplicaInput(self._replica, self._processors.pre(observation))
 
     def post(self, chunk_model: Float32Array) -> Float32Array:
@@ -157,13 +155,11 @@ class ReplicatedPolicy:
             raise
 
     def make_processors(self) -> ReplicaProcessors:
-        count = len(self._replicas)
-        in_turn = [(self._next + step) % count for step in range(count)]
-        working = [index for index in in_turn if not self._replicas[index].lost] or in_turn
-        chosen = min(working, key=lambda index: len(self._replicas[index].sessions))
-        self._next = (chosen + 1) % count
-        replica = self._replicas[chosen]
-        processors = ReplicaProcessors(chosen, replica, replica.policy.make_processors())
+        in_turn = [*self._replicas[self._next :], *self._replicas[: self._next]]
+        working = [replica for replica in in_turn if not replica.lost] or in_turn
+        replica = min(working, key=lambda one: len(one.sessions))
+        self._next = (self._replicas.index(replica) + 1) % len(self._replicas)
+        processors = ReplicaProcessors(replica)
         replica.sessions.add(processors)
         return processors
 
@@ -172,17 +168,17 @@ class ReplicatedPolicy:
 
         DeviceLostError goes first. It is raised at once when the device of an input has been lost before.
         """
-        parts: dict[int, _Part] = {}  # by replica
+        parts: dict[_Replica, _Part] = {}
         for place, one in enumerate(batch):
             part = parts.setdefault(one.replica, _Part())
             part.places.append(place)
             part.inputs.append(one.content)
-        for index in parts:
-            if self._replicas[index].lost:
-                raise DeviceLostError(self._replicas[index].lost)
+        for replica in parts:
+            if replica.lost:
+                raise DeviceLostError(replica.lost)
         chunks: dict[int, Float32Array] = {}  # by place
         try:
-            wait([self._replicas[index].answer(part, len(batch)) for index, part in parts.items()])
+            wait([replica.answer(part, len(batch)) for replica, part in parts.items()])
             for part in sorted(
                 parts.values(), key=lambda part: part.error is None or not is_device_lost(part.error)
             ):
