@@ -11,10 +11,10 @@ from remote_inference.bags.timeline.messages import RESTART, RESTART_S
 
 
 def tick(number: int, time_s: float = 0.0) -> Recorded:
-    return Recorded("add_tick", (time_s, number, None))
+    return Recorded("executed", time_s, None, number)
 
 
-COMMAND = Recorded("add_command", (0.0, "/joint_commands", None))
+COMMAND = Recorded("/joint_commands", 0.0, None)
 
 
 @pytest.fixture

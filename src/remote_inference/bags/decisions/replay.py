@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from pydantic import ValidationError
 
 from remote_inference import __version__
 from remote_inference.bags.decisions.comparison import Change, Report, TickRecord, request_key, request_of
-from remote_inference.bags.decisions.run import ChangedRun, Run
+from remote_inference.bags.decisions.run import ChangedRun, Recorded, Run
 from remote_inference.bags.storage.bag import OnProgress, no_progress
 from remote_inference.bags.timeline.messages import TickNumbers
 from remote_inference.bags.timeline.robot_bag import RobotBag, open_robot
@@ -76,14 +75,6 @@ NEXT = {
 }  # what is not here changes nothing
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """A message of another topic than the journal's, for a method of the run that sent it."""
-
-    method: str
-    arguments: tuple[Any, ...]
-
-
 class RunAssigner:
     """Keeps messages until it is known which run of the node sent them."""
 
@@ -124,11 +115,10 @@ class RunAssigner:
 
     def _detect_restart(self, recorded: Recorded) -> bool:
         """Return whether a message's number says that another run of the node has sent it."""
-        if recorded.method == "add_tick":
-            time_s, number, _ = recorded.arguments
-            return self._ticks.detect_restart(number, time_s)
-        if recorded.method == "add_request":
-            _, request = recorded.arguments
+        if recorded.kind == "executed":
+            return self._ticks.detect_restart(recorded.key, recorded.time_s)
+        if recorded.kind == "observation":
+            request: Request = recorded.item
             last, self._last_request = self._last_request, request
             is_of_another = last is not None and request.session_id != last.session_id
             return is_of_another and request_key(request) <= request_key(last)
@@ -168,9 +158,8 @@ class _Reader:
     def __init__(self, robot: RobotBag, report: Report) -> None:
         self._robot, self._bag = robot, robot.bag
         self._report = report
-        self._topics = {
-            kind: robot.topic(kind) for kind in ("decisions", "executed", "observation", "chunk", "watchdog")
-        }
+        self._decisions = robot.topic("decisions")
+        self._kinds = {robot.topic(kind): kind for kind in ("executed", "observation", "chunk", "watchdog")}
         self._run: Run | ChangedRun | None = None
         self._assignment = RunAssigner()
         self._decoder = DecisionDecoder()
@@ -178,7 +167,7 @@ class _Reader:
         self._next = 0  # place of the entry that must come next
 
     def read(self, on_progress: OnProgress) -> None:
-        bag, decisions = self._bag, self._topics["decisions"]
+        bag, decisions = self._bag, self._decisions
         if decisions not in bag.topics:
             self._report.problems.append(f"{decisions} is not in the bag: it was recorded without it")
             return
@@ -197,9 +186,9 @@ class _Reader:
     def _wanted(self) -> list[str]:
         """Return the topics to read: with other parameters nothing but the journal."""
         if self._report.change is not None:
-            return [self._topics["decisions"]]
+            return [self._decisions]
         topics = self._bag.topics
-        own = self._robot.topics(*self._topics)
+        own = self._robot.topics("decisions", *self._kinds.values())
         kinds = COMMAND_INTERFACES.every_name
         fields = [sink.topic for sink in self._first_commands() if sink.fields]
         commands = {name for name, topic in topics.items() if topic.msgtype in kinds}
@@ -208,7 +197,7 @@ class _Reader:
 
     def _first_commands(self) -> Sequence[CommandSink]:
         """Return the commands by topic of the contract with which the bag's first journal begins."""
-        for _, _, message in self._bag.messages([self._topics["decisions"]]):
+        for _, _, message in self._bag.messages([self._decisions]):
             with suppress(WireError):
                 for entry in DecisionDecoder().decode(bytes(message.data)):
                     return entry.arguments[0].contract.topic_commands if is_begin(entry) else ()
@@ -274,7 +263,7 @@ class _Reader:
             "the node is there: another sender, or a node whose journal was not recorded"
         )
         for recorded in aliens:
-            getattr(self._run, recorded.method)(*recorded.arguments)
+            self._add(recorded)
 
     def _give_up(self, problem: str) -> None:
         self._report.problems.append(problem)
@@ -292,22 +281,26 @@ class _Reader:
 
     def _read_recorded(self, topic: str, time_s: float, message: Any) -> Recorded | None:
         """Return a message without its images; None for a chunk that is invalid."""
-        if topic == self._topics["executed"]:
-            return Recorded("add_tick", (time_s, int(message.tick), TickRecord.of(message)))
-        if topic == self._topics["observation"]:
-            return Recorded("add_request", (time_s, request_of(message)))
-        if topic == self._topics["chunk"]:
+        kind = self._kinds.get(topic, topic)
+        if kind == "executed":
+            return Recorded(kind, time_s, TickRecord.of(message), int(message.tick))
+        if kind == "observation":
+            request = request_of(message)
+            return Recorded(kind, time_s, request, request_key(request))
+        if kind == "chunk":
             try:
-                return Recorded("add_chunk", (time_s, chunk_from_message(message)))
+                return Recorded(kind, time_s, chunk_from_message(message))
             except WireError:  # it was none for the robot, either
                 return None
-        if topic == self._topics["watchdog"]:
-            return Recorded("add_watchdog", (time_s, message))
-        return Recorded("add_command", (time_s, topic, message))
+        return Recorded(kind, time_s, message)
 
     def _hand_on(self, recorded: Recorded) -> None:
         if self._assignment.take(recorded):
-            getattr(self._run, recorded.method)(*recorded.arguments)
+            self._add(recorded)
+
+    def _add(self, recorded: Recorded) -> None:
+        assert isinstance(self._run, Run), "with other parameters nothing but the journal is read"
+        self._run.add(recorded)
 
 
 def _changed(config: RobotConfig, changes: dict[str, Any]) -> RobotConfig:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -34,7 +35,7 @@ from remote_inference.base.contract.controller_stop import (
     may_be_sent_a_stop,
     stop_controller,
 )
-from remote_inference.base.exchange import Chunk, Request, in_namespace
+from remote_inference.base.exchange import in_namespace
 from remote_inference.base.wire.arrays import SensorError, WireError
 from remote_inference.base.wire.commands import make_command_writer, make_sink_reader
 from remote_inference.base.wire.commands.writer import CommandReader, CommandWriter
@@ -180,6 +181,16 @@ class Commands:
 LAST_MOMENT_S = 0.5  # of the journal, in which what it holds may be published later than a command
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """What is compared of a message of another topic than the journal's."""
+
+    kind: str  # of the robot's topics: executed, observation, chunk or watchdog; of any other one its name
+    time_s: float  # since the bag's begin
+    item: Any
+    key: Any = None  # number of a control tick or a request
+
+
 class Run:
     """Replays one run, entry by entry."""
 
@@ -204,24 +215,18 @@ class Run:
 
     # -- what was recorded ---------------------------------------------------------------------------------
 
-    def add_tick(self, time_s: float, index: int, tick: TickRecord) -> None:
-        """Add the content of an ExecutedAction. index: the control tick's."""
-        self._ticks.record(index, time_s, tick)
-
-    def add_request(self, time_s: float, request: Request) -> None:
-        """Add the content of an Observation, without what the sensors saw."""
-        self._requests.record(request_key(request), time_s, request)
-
-    def add_chunk(self, _: float, chunk: Chunk) -> None:
-        self._chunks.record(chunk)
-
-    def add_command(self, time_s: float, topic: str, message: Any) -> None:
-        """Add a message of a topic that may be a controller's."""
-        if topic in self._commands:
-            self._commands[topic].record(time_s, message)
-
-    def add_watchdog(self, time_s: float, message: Any) -> None:
-        self._watchdog.append(time_s, message)
+    def add(self, recorded: Recorded) -> None:
+        kind, time_s, item = recorded.kind, recorded.time_s, recorded.item
+        if kind == "executed":
+            self._ticks.record(recorded.key, time_s, item)
+        elif kind == "observation":
+            self._requests.record(recorded.key, time_s, item)
+        elif kind == "chunk":
+            self._chunks.record(item)
+        elif kind == "watchdog":
+            self._watchdog.append(time_s, item)
+        elif kind in self._commands:  # the topic is a controller's
+            self._commands[kind].record(time_s, item)
 
     # -- what is replayed ----------------------------------------------------------------------------------
 
