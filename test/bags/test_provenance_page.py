@@ -181,8 +181,8 @@ def test_raw_and_depth_images_are_shown_and_unreadable_ones_counted() -> None:
         CompressedImage(format="jpeg", data=b"no JPEG"),
         RawImage(encoding="bayer_rggb8", width=2, height=2, step=2, data=bytes(4)),
     ]
-    album.add(request, pictures)
-    colour, grey, *broken = album.shots[0].jpegs
+    album.add_images(request, pictures)
+    colour, grey, *broken = album.items[0].jpegs
     assert broken == [None, None]
     assert album.left_out() == ["2 images that cannot be read"]
     assert colour is not None

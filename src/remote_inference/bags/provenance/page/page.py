@@ -57,7 +57,7 @@ class PageData:
         self._run: Run = pages.reader.run
         self._ticks = pages.ticks.items
         self._commands = [tick.command for tick in self._ticks]
-        self._shots = pages.album.shots
+        self._shots = pages.album.items
         self._pictures = pages.pictures.by_camera
         shown = {c.request for c in self._commands} | {shot.request for shot in self._shots}
         keys = [*self._run.requests, *(key for key in shown if key and key not in self._run.requests)]
@@ -254,7 +254,7 @@ def write_page(
         data = PageData(robot, pages, lines).to_json(left_out, cursor_s)
     _write(out, data)
     left_out += dict.fromkeys(pages.reader.run.damage)  # which the page has among what is missing
-    return WrittenPage(out, len(ticks.items), len(pages.album.shots), tuple(left_out))
+    return WrittenPage(out, len(ticks.items), len(pages.album.items), tuple(left_out))
 
 
 def _window_ns(bag: BagReader, window_s: tuple[float, float] | None) -> Window:

@@ -38,6 +38,11 @@ class Thinned(Generic[T]):
         self.every = 1  # one of so many is kept
         self.offered = 0
 
+    @property
+    def missing(self) -> int:
+        """How many were offered and are not kept."""
+        return self.offered - len(self.items)
+
     def takes_next(self) -> bool:
         """Count the next item; return whether it is kept, and to be added."""
         self.offered += 1
@@ -66,32 +71,26 @@ class ObservationShot:
     jpegs: tuple[bytes | None, ...]
 
 
-class Thumbnails:
+class Thumbnails(Thinned[ObservationShot]):
     """Keeps the observations' images within MAX_BYTES: when there are too many, every second one goes."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._shots: Thinned[ObservationShot] = Thinned(max_bytes)
-        self._max_bytes = max_bytes
+        super().__init__(max_bytes)
         self.unreadable = 0
 
-    @property
-    def shots(self) -> Sequence[ObservationShot]:
-        return self._shots.items
-
-    def add(self, request: Request, pictures: Sequence[Any]) -> None:
-        if not self._shots.takes_next():
+    def add_images(self, request: Request, pictures: Sequence[Any]) -> None:
+        if not self.takes_next():
             return
         jpegs = tuple(map(make_thumbnail, pictures))
         self.unreadable += jpegs.count(None)
         shot = ObservationShot((request.session_id, request.seq_id), jpegs)
-        self._shots.add(shot, sum(len(jpeg or b"") for jpeg in jpegs))
+        self.add(shot, sum(len(jpeg or b"") for jpeg in jpegs))
 
     def left_out(self) -> list[str]:
         notes = []
-        if self._shots.every > 1:
-            missing = self._shots.offered - len(self._shots.items)
-            of, limit = self._shots.offered, self._max_bytes / 2**20
-            notes.append(f"the images of {missing} of {of} observations: all would be over {limit:g} MiB")
+        if self.every > 1:
+            missing, limit = f"{self.missing} of {self.offered}", self._limit / 2**20
+            notes.append(f"the images of {missing} observations: all would be over {limit:g} MiB")
         if self.unreadable:
             notes.append(f"{self.unreadable} images that cannot be read")
         return notes
@@ -196,8 +195,7 @@ class CameraPictures:
 
     def left_out(self) -> list[str]:
         return [
-            f"{kept.offered - len(kept.items)} of {kept.offered} pictures of {name} in takeovers: "
-            f"one of {kept.every} is shown"
+            f"{kept.missing} of {kept.offered} pictures of {name} in takeovers: one of {kept.every} is shown"
             for name, kept in self._kept.items()
             if kept.every > 1
         ]
@@ -222,7 +220,7 @@ class PageReader:
         self._bag = robot.bag
         self.album = Thumbnails(max_image_bytes)
         self.pictures = CameraPictures(robot, max_image_bytes // PERSON_SHARE)
-        self.reader = RunReader(robot, self._add_command, self.album.add)
+        self.reader = RunReader(robot, self._add_command, self.album.add_images)
         self.ticks: Thinned[PageTick] = Thinned(MAX_TICKS)
         self._of_joints = RecordReader(robot)
         self._newest = {topic: Newest() for topic in robot.joint_topics()}
@@ -259,8 +257,6 @@ class PageReader:
         """Return what of the ticks and the images is not kept, in words."""
         notes = [*self.album.left_out(), *self.pictures.left_out()]
         if self.ticks.every > 1:
-            missing = self.ticks.offered - len(self.ticks.items)
-            notes.append(
-                f"{missing} of {self.ticks.offered} control ticks: one of {self.ticks.every} is shown"
-            )
+            missing, of = self.ticks.missing, self.ticks.offered
+            notes.append(f"{missing} of {of} control ticks: one of {self.ticks.every} is shown")
         return notes
