@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from remote_inference.bags.checks.check import count
 from remote_inference.bags.timeline.messages import name_of
 from remote_inference.bags.timeline.robot_bag import FloatArray, Joint
 from remote_inference.bags.timeline.timeline import Executed, IntArray, States, Timeline, intervals
@@ -292,7 +293,7 @@ def _describe_commands(numbers: Mapping[str, Any]) -> str:
     counts = numbers["actions"]
     if not (ticks := sum(counts.values())):
         return "no control tick was recorded"
-    words = {"chunk": f"actions of {_count(numbers['chunks']['executed'], 'chunk')}", **_COMMANDED}
+    words = {"chunk": f"actions of {count(numbers['chunks']['executed'], 'chunk')}", **_COMMANDED}
     words |= {
         name: f"what this version does not know (source {name})"
         if name.isdecimal()
@@ -303,7 +304,7 @@ def _describe_commands(numbers: Mapping[str, Any]) -> str:
     counted = ", ".join(f"{counts[name]} {text}" for name, text in words.items() if counts[name])
     shadow = numbers["shadow"]["ticks"]
     aside = f"; in {shadow} of them nothing was published (shadow mode)" if shadow else ""
-    return f"of {_count(ticks, 'control tick')}, {counted.replace(' ', ' commanded ', 1)}{aside}"
+    return f"of {count(ticks, 'control tick')}, {counted.replace(' ', ' commanded ', 1)}{aside}"
 
 
 def _describe_latency(numbers: Mapping[str, Any]) -> Iterator[str]:
@@ -315,15 +316,15 @@ def _describe_latency(numbers: Mapping[str, Any]) -> Iterator[str]:
         )
     took = "; an answer took {p50:.0f} ms in the median, {p95:.0f} ms at p95, {p99:.0f} ms at p99"
     took = took.format_map(latency) if latency["n"] else ""
-    yield f"{_count(numbers['requests'], 'request')}, {unanswered or 'none'} unanswered{took}."
+    yield f"{count(numbers['requests'], 'request')}, {unanswered or 'none'} unanswered{took}."
 
 
 def _describe_interventions(numbers: Mapping[str, Any]) -> Iterator[str]:
     interventions = sorted(numbers["interventions"].items())
-    rules = ", ".join(f"{rule} in {_count(count, 'tick')}" for rule, count in interventions)
+    rules = ", ".join(f"{rule} in {count(ticks, 'tick')}" for rule, ticks in interventions)
     yield f"The guard intervened: {rules}." if rules else "The guard did not intervene."
     beyond = ", ".join(
-        f"{joint} by up to {one['largest']:.2g} {one['unit']} in {_count(one['ticks'], 'tick')}"
+        f"{joint} by up to {one['largest']:.2g} {one['unit']} in {count(one['ticks'], 'tick')}"
         for joint, one in numbers["clamped"].items()
     )
     if beyond:
@@ -360,7 +361,7 @@ def _describe_states(numbers: Mapping[str, Any]) -> Iterator[str]:
 
 def _describe_smoothness(numbers: Mapping[str, Any]) -> Iterator[str]:
     if numbers["chunks"]["executed"]:
-        seams, behind_s = _count(numbers["seams"]["count"], "seam"), numbers["behind_plan_s"]
+        seams, behind_s = count(numbers["seams"]["count"], "seam"), numbers["behind_plan_s"]
         yield f"{seams} between chunks; the command was behind the plan for {behind_s:.2f} s in all."
     jerk = ", ".join(
         f"{joint} {_short(one['rms'])} and {_short(one['p99'])} {one['unit']}"
@@ -380,7 +381,3 @@ def _describe_smoothness(numbers: Mapping[str, Any]) -> Iterator[str]:
 def _short(value: float | None) -> str:
     """Return a number of two digits, or more in front of the point."""
     return "-" if value is None else f"{value:.2g}" if value < 99.5 else f"{value:.0f}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
