@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from contextlib import suppress
 
 from remote_inference.bags.checks.check import Check, Verification, count, show_time
 from remote_inference.bags.storage import bag_records as records
-from remote_inference.bags.storage.bag_records import BagError, Link
+from remote_inference.bags.storage.bag_records import BagError, Link, read_json
 from remote_inference.bags.storage.mcap_records import Damage
 from remote_inference.bags.storage.mcap_scan import MetadataRecord, ScannedMessage
 from remote_inference.bags.storage.split_file import START, DigestChain, channel_digest
@@ -66,7 +66,9 @@ class DigestCheck(Check):
         if record.name == records.SPLIT:
             self._begin_split(record.values)
         elif record.name == records.DROPPED:
-            self._dropped.update(_texts(record.values.get("files", "")))
+            with suppress(BagError):  # else it says of no file that it was dropped
+                files = read_json(records.DROPPED, record.values, "files")
+                self._dropped.update(map(str, files if isinstance(files, list) else ()))
         elif record.name == records.END:
             self._has_end = True
         elif record.name == records.REPAIR:
@@ -158,11 +160,3 @@ class DigestCheck(Check):
             self.problem(f"{count(len(removed), 'file')} absent that the bag has not dropped: {names}")
         if dropped:
             self.missing(f"{count(dropped, 'file')} dropped by the disk budget")
-
-
-def _texts(text: str) -> list[str]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return []
-    return [str(item) for item in found] if isinstance(found, list) else []

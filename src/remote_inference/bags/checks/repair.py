@@ -105,7 +105,6 @@ class _Content:
     channels: dict[str, ScannedChannel] = field(default_factory=dict)  # by topic
     start_ns: int = 0
     end_ns: int = 0
-    contract: str = ""
     damages: dict[int, str] = field(default_factory=dict)  # what is lost, by place
     remarks: list[str] = field(default_factory=list)  # what else was wrong
     is_ours: bool = False  # written by bag_recorder ...
@@ -145,8 +144,7 @@ def repair(path: Path, out: Path, on_bytes: OnBytes = lambda _: None) -> Repair:
         raise BagError(f"{path}: nothing can be recovered: {'; '.join(result.lost) or 'it holds no message'}")
     try:
         out.mkdir(parents=True)
-        contract = next((content.contract for content in contents if content.contract), "")
-        noted = {records.CONTRACT_KEY: contract} if contract else {}
+        noted = {records.CONTRACT_KEY: found.contract} if found.contract else {}
         _write(contents, result, metadata.custom_data | noted)
     except BaseException:
         shutil.rmtree(out, ignore_errors=True)
@@ -183,7 +181,7 @@ def _scan(file: Path, found: Verification, on_bytes: OnBytes) -> _Content:
             content.is_ours = content.is_ours or item.name == records.SPLIT
             content.has_end = content.has_end or item.name in {records.END, records.REPAIR}
             if item.name == records.RUN:
-                content.contract = found.contract = item.values.get("contract", "")
+                found.contract = item.values.get("contract", "")
         elif isinstance(item, Damage):
             content.damages[item.offset] = _describe_damage(content, item)
         elif item.index_problem:

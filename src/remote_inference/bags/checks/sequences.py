@@ -73,7 +73,6 @@ class GapCheck(Check):
         self._first_ns: dict[str, int] = {}  # of the first gap, by topic
         self._losses: Mapping[str, Mapping[str, int]] = {"queue": {}, "before": {}}
         self._uncounted: set[str] = set()
-        self._is_ours = False
         self._is_damaged = False
 
     def on_message(self, message: ScannedMessage) -> None:
@@ -87,9 +86,7 @@ class GapCheck(Check):
         self._is_damaged = True
 
     def on_record(self, record: MetadataRecord) -> None:
-        if record.name == records.RUN:
-            self._is_ours = True
-        elif record.name == records.REPAIR:
+        if record.name == records.REPAIR:
             self._is_damaged = True
         elif record.name == records.LOSSES:
             try:
@@ -121,7 +118,7 @@ class GapCheck(Check):
     def _check_topic(self, topic: str, missing: int) -> None:
         since = f"the first at {show_time(self._first_ns[topic])}"
         found, counted = f"{topic}: {count(missing, 'message')}", self._counted(topic)
-        if not self._is_ours:
+        if self.result.contract is None:
             self.missing(f"{found} lost while recording, {since}")
         elif missing <= counted or self._is_damaged or not self.result.is_finished:
             queue, before = (self._losses[key].get(topic, 0) for key in ("queue", "before"))

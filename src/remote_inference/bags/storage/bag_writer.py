@@ -106,7 +106,6 @@ class BagWriter(AbstractContextManager["BagWriter"]):
         self._chain = DigestChain()
         self._finished: list[tuple[FileFacts, int]] = []  # with the size in bytes
         self._splits = 0  # begun
-        self._total = 0  # messages in finished splits
         self._split: SplitFile | None = None
         self._is_split_due = False
         run = {"package_version": __version__, **(facts or {})}
@@ -225,13 +224,14 @@ class BagWriter(AbstractContextManager["BagWriter"]):
 
     def _begin_split(self) -> SplitFile:
         path = self.path / f"{self.path.name}_{self._splits}.mcap"
-        self._split = split = SplitFile(path, self._chain, self._total)
+        messages_before = sum(self.counts.values())
+        self._split = split = SplitFile(path, self._chain, messages_before)
         head = {
             "format": records.FORMAT,
             "bag": self._bag_id,
             "index": str(self._splits),
             "previous": self._chain.digest.hex(),
-            "messages_before": str(self._total),
+            "messages_before": str(messages_before),
         }
         self._splits += 1
         split.add_record(records.SPLIT, head)
@@ -246,7 +246,6 @@ class BagWriter(AbstractContextManager["BagWriter"]):
         self._is_split_due = False
         assert split is not None
         split.end_chunk()
-        self._total += split.messages
         facts = FileFacts(split.path.name, split.start_ns, split.end_ns, Counter(split.counts))
         metadata = make_metadata([facts], self._channels.values(), self._custom_data)
         split.add_record(records.ROSBAG2, {"serialized_metadata": metadata_text(metadata)})
