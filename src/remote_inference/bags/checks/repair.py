@@ -28,7 +28,7 @@ from remote_inference.bags.storage.bag_metadata import (
     read_metadata,
     write_metadata,
 )
-from remote_inference.bags.storage.bag_records import BagError, BagTopic, read_qos
+from remote_inference.bags.storage.bag_records import BagError
 from remote_inference.bags.storage.mcap_records import Damage, ScannedChannel, bag_size
 from remote_inference.bags.storage.mcap_scan import (
     Messages,
@@ -212,7 +212,7 @@ def _write(contents: list[_Content], result: Repair, custom_data: Mapping[str, s
             shutil.copyfile(content.path, result.out / content.path.name)
         for topic, channel in content.channels.items():
             if not channel.problem:
-                channels.setdefault(topic, _channel(channel))
+                channels.setdefault(topic, Channel.read(topic, channel))
     facts = [FileFacts(one.path.name, one.start_ns, one.end_ns, one.counts) for one in contents]
     write_metadata(result.out, make_metadata(facts, channels.values(), custom_data))
     result.files, result.messages = len(facts), sum(file.messages for file in facts)
@@ -238,11 +238,3 @@ def _write_anew(content: _Content, target: Path) -> None:
 
 def _remark(copy: McapCopy, text: str) -> None:
     copy.add_record(records.REPAIR, {"lost": text, "package_version": __version__})
-
-
-def _channel(channel: ScannedChannel) -> Channel:
-    topic = BagTopic(
-        channel.topic, channel.msgtype, read_qos(channel.metadata.get("offered_qos_profiles", ""))
-    )
-    type_hash = channel.metadata.get("topic_type_hash", "")
-    return Channel(topic, channel.definition.decode(errors="replace"), type_hash, channel.encoding)

@@ -19,7 +19,7 @@ from mcap.opcode import Opcode
 from rosbags.interfaces import MessageDefinitionFormat
 from rosbags.rosbag2.storage_sqlite3 import Sqlite3Reader
 
-from remote_inference.bags.storage.bag_records import BagTopic, absolute_name, read_qos
+from remote_inference.bags.storage.bag_records import BagTopic, absolute_name
 from remote_inference.bags.storage.mcap_records import (
     HEAD,
     MAX_NS,
@@ -35,6 +35,7 @@ from remote_inference.bags.storage.mcap_records import (
     stream_of,
     unpack_chunk,
 )
+from remote_inference.bags.storage.split_file import Channel
 
 RawMessage = tuple[int, str, bytes]  # reception [ns], topic and CDR bytes
 Window = tuple[int | None, int | None]  # [ns] of reception: from the first on and before the second
@@ -44,22 +45,13 @@ _TIMES = Struct("<QQ")  # of a chunk's first and last message [ns]
 _LOOSE_BYTES = 1 << 20  # of messages outside of chunks that are read at once
 
 
-@dataclass(frozen=True)
-class FileTopic:
-    """A topic of a file, with the definition of its messages; empty: the file has none."""
-
-    topic: BagTopic
-    definition: str
-    is_idl: bool
-
-
 class BagFile(ABC):
     """A file of a bag. start_ns, end_ns: reception of its first and last message; both 0 without any."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.start_ns = self.end_ns = 0
-        self.topics: dict[str, FileTopic] = {}
+        self.topics: dict[str, Channel] = {}
         self.counts: Mapping[str, int] | None = None  # messages by topic; None: the file does not say
         self.remarks: list[str] = []  # what of it is read otherwise than it says, or left out
         self.left_out: set[str] = set()  # topics whose messages are none of ROS 2
@@ -204,10 +196,7 @@ class McapBagFile(BagFile):
         elif known is not None and known.topic.msgtype != channel.msgtype:
             self._leave_out(channel.topic, f"found {channel.msgtype}, and {known.topic.msgtype} before")
         else:
-            qos = read_qos(channel.metadata.get("offered_qos_profiles", ""))
-            definition = channel.definition.decode(errors="replace")
-            topic = BagTopic(name, channel.msgtype, qos)
-            self.topics.setdefault(name, FileTopic(topic, definition, channel.encoding.endswith("idl")))
+            self.topics.setdefault(name, Channel.read(name, channel))
             self._numbers.setdefault(name, []).append(number)
 
     def _leave_out(self, topic: str, why: str) -> None:
@@ -259,8 +248,8 @@ class SqliteBagFile(BagFile):
         counts: Counter[str] = Counter()
         for one in self._file.connections:
             topic = BagTopic(one.topic, one.msgtype, tuple(getattr(one.ext, "offered_qos_profiles", ())))
-            is_idl = one.msgdef.format == MessageDefinitionFormat.IDL
-            self.topics[one.topic] = FileTopic(topic, one.msgdef.data, is_idl)
+            encoding = "ros2idl" if one.msgdef.format == MessageDefinitionFormat.IDL else "ros2msg"
+            self.topics[one.topic] = Channel(topic, one.msgdef.data, one.digest, encoding)
             counts[one.topic] += one.msgcount
         self.counts = counts
 

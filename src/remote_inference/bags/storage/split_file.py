@@ -17,7 +17,8 @@ from typing import IO, cast
 from mcap.writer import CompressionType, Writer
 
 from remote_inference import __version__
-from remote_inference.bags.storage.bag_records import LINK, UNLINKED, BagTopic, Link
+from remote_inference.bags.storage.bag_records import LINK, UNLINKED, BagTopic, Link, read_qos
+from remote_inference.bags.storage.mcap_records import ScannedChannel
 from remote_inference.bags.storage.message_decoder import MessageDecoder, message_definition
 
 # The hash chain over what a bag holds: each link is the SHA-256 of the one before and of what came since.
@@ -138,9 +139,20 @@ class Channel:
     """A topic with everything that the reader of its messages must know."""
 
     topic: BagTopic
-    definition: str
+    definition: str  # empty: the file has none
     type_hash: str  # RIHS01
     encoding: str = "ros2msg"  # of the definition
+
+    @property
+    def is_idl(self) -> bool:
+        return self.encoding.endswith("idl")
+
+    @classmethod
+    def read(cls, name: str, found: ScannedChannel) -> Channel:
+        """Return what a file says of a topic. name: the topic's here."""
+        topic = BagTopic(name, found.msgtype, read_qos(found.metadata.get("offered_qos_profiles", "")))
+        definition = found.definition.decode(errors="replace")
+        return cls(topic, definition, found.metadata.get("topic_type_hash", ""), found.encoding)
 
     @classmethod
     def of(cls, topic: BagTopic) -> Channel:
