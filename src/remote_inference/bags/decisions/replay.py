@@ -84,11 +84,6 @@ class RunAssigner:
         self._ticks = TickNumbers()
         self._last_request: Request | None = None
 
-    @property
-    def is_ahead(self) -> bool:
-        """Return whether messages wait for another run while one is replayed."""
-        return self._stage is Stage.AHEAD
-
     def note(self, event: Event) -> tuple[Recorded, ...]:
         """Handle an event of the journal; return the messages that have waited for it, for `take` again."""
         before = self._move(event)
@@ -255,9 +250,8 @@ class _Reader:
 
     def _keep_waiting_messages(self, time_s: float) -> None:
         """Give the run the messages that seemed to be of the next one, of which no journal has come."""
-        if not self._assignment.is_ahead:
+        if not (aliens := self._assignment.note(Event.MORE)):
             return
-        aliens = self._assignment.note(Event.MORE)
         self._report.problems.append(
             f"{len(aliens)} messages until {time_s:.1f} s are numbered from zero again, and no other run of "
             "the node is there: another sender, or a node whose journal was not recorded"
