@@ -45,7 +45,6 @@ class McapCopy(McapFile):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self._schemas: dict[tuple[str, str, bytes], int] = {("", "", b""): 0}  # 0: without one
         self._channels: dict[int, tuple[ScannedChannel, int]] = {}  # and their numbers, by identity
         self._bytes = 0  # in the open chunk
 
@@ -53,7 +52,7 @@ class McapCopy(McapFile):
         for message in messages:
             channel, times = message.channel, (message.log_time_ns, message.publish_time_ns)
             if id(channel) not in self._channels:
-                self._channels[id(channel)] = channel, self._add_channel(channel)
+                self._channels[id(channel)] = channel, self.register_channel(channel)
             _, number = self._channels[id(channel)]
             self._writer.add_message(number, times[0], message.data, times[1], message.sequence)
             self._bytes += len(message.data)
@@ -67,14 +66,6 @@ class McapCopy(McapFile):
     def _end_chunk(self) -> None:
         self._writer.flush()
         self._bytes = 0
-
-    def _add_channel(self, channel: ScannedChannel) -> int:
-        schema = (channel.msgtype, channel.encoding, channel.definition)
-        if schema not in self._schemas:
-            self._schemas[schema] = self._writer.register_schema(*schema)
-        return self._writer.register_channel(
-            channel.topic, channel.message_encoding, self._schemas[schema], channel.metadata
-        )
 
 
 @dataclass

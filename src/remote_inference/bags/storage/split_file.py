@@ -116,6 +116,17 @@ class McapFile:
             cast("IO[bytes]", self._output), _NEVER, CompressionType.ZSTD, enable_data_crcs=True
         )
         self._writer.start("ros2", f"remote_inference {__version__}")
+        self._schemas: dict[tuple[str, str, bytes], int] = {("", "", b""): 0}  # 0: without one
+
+    def register_channel(self, channel: ScannedChannel) -> int:
+        """Return the number by which messages name the channel."""
+        schema = channel.msgtype, channel.encoding, channel.definition
+        if schema not in self._schemas:
+            self._schemas[schema] = self._writer.register_schema(*schema)
+        number = self._schemas[schema]
+        return self._writer.register_channel(
+            channel.topic, channel.message_encoding, number, channel.metadata
+        )
 
     def add_record(self, name: str, values: Mapping[str, str]) -> None:
         self._writer.add_metadata(name, dict(values))
@@ -184,7 +195,6 @@ class SplitFile(McapFile):
         self.start_ns = self.end_ns = 0  # reception of the first and of the last message, by time
         self._total = total
         self._chain = chain
-        self._schemas: dict[str, int] = {}
         self._channels: dict[str, tuple[int, bytes]] = {}  # id and digest by topic
         self._index_bytes = 0  # written at the file's end
         self._chunk_bytes = 0
@@ -215,13 +225,13 @@ class SplitFile(McapFile):
         return self.counts.total()
 
     def add_channel(self, channel: Channel) -> None:
-        topic = channel.topic
-        if topic.msgtype not in self._schemas:
-            data = channel.definition.encode()
-            self._schemas[topic.msgtype] = self._writer.register_schema(topic.msgtype, channel.encoding, data)
-            self._index_bytes += len(data)
+        topic, data, schemas = channel.topic, channel.definition.encode(), len(self._schemas)
         metadata = {"offered_qos_profiles": topic.qos_text(), "topic_type_hash": channel.type_hash}
-        number = self._writer.register_channel(topic.name, "cdr", self._schemas[topic.msgtype], metadata)
+        number = self.register_channel(
+            ScannedChannel(topic.name, topic.msgtype, channel.encoding, data, "cdr", metadata)
+        )
+        if len(self._schemas) > schemas:
+            self._index_bytes += len(data)
         self._index_bytes += 2048 + 2 * len(metadata["offered_qos_profiles"])  # also in metadata.yaml's copy
         digest = channel_digest(topic.name, topic.msgtype, channel.encoding, channel.definition)
         self._channels[topic.name] = (number, digest)
