@@ -22,7 +22,6 @@ from remote_inference.server.policies.lerobot.checkpoint import (
     LeRobotOptions,
     find_names,
     find_renames,
-    find_units,
     read_checkpoint,
 )
 
@@ -206,8 +205,12 @@ INFO = {
 }
 
 
-def names(folder: Path, **options: Any) -> Any:
+def names_and_units(folder: Path, **options: Any) -> Any:
     return find_names(LeRobotOptions(**options), folder, state_dim=2, action_dim=2)
+
+
+def names(folder: Path, **options: Any) -> Any:
+    return names_and_units(folder, **options)[0]
 
 
 @pytest.mark.parametrize(
@@ -244,10 +247,9 @@ def test_units_come_from_a_data_set_that_says_them_and_the_manifest_goes_before(
         (said, {"shoulder.pos": "degrees", "elbow.pos": "rad"}),
     ):
         write(tmp_path / "info.json", {**INFO, "features": features})
-        options = LeRobotOptions(dataset="info.json")
-        assert find_units(options, tmp_path, names(tmp_path, dataset="info.json")) == expected
-    options = LeRobotOptions(dataset="info.json", units={"elbow.pos": "percent"})
-    assert find_units(options, tmp_path, names(tmp_path, dataset="info.json"))["elbow.pos"] == "percent"
+        assert names_and_units(tmp_path, dataset="info.json")[1] == expected
+    _, units = names_and_units(tmp_path, dataset="info.json", units={"elbow.pos": "percent"})
+    assert units["elbow.pos"] == "percent"
 
 
 FRONT, WRIST = "observation.images.front", "observation.images.wrist"

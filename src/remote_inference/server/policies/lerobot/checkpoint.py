@@ -18,7 +18,7 @@ from pydantic import Field
 
 from remote_inference.base.documents.document import Document, DocumentError, parse_json
 from remote_inference.base.documents.problems import show_value
-from remote_inference.base.lerobot_format import flatten_names
+from remote_inference.base.lerobot_format import ACTION, STATE, flatten_names
 from remote_inference.base.policy import PolicyError
 from remote_inference.server.policies import file_content
 from remote_inference.server.policies.file_content import Content
@@ -283,11 +283,14 @@ class Names:
     fps: float
 
 
-def find_names(options: LeRobotOptions, folder: Path, state_dim: int | None, action_dim: int) -> Names:
-    """Return names and control rate from the options, or else from the data set that the options name.
+def find_names(
+    options: LeRobotOptions, folder: Path, state_dim: int | None, action_dim: int
+) -> tuple[Names, dict[str, str]]:
+    """Return names, control rate and units by name from the options, or else from the data set they name.
 
-    state_dim, action_dim: what the checkpoint says; None for a policy without state. Raises PolicyError or
-    DocumentError naming file and key when something is missing or does not fit.
+    Only data sets that this package wrote say units. state_dim, action_dim: what the checkpoint says; None
+    for a policy without state. Raises PolicyError or DocumentError naming file and key when something is
+    missing or does not fit.
     """
     file = folder / options.dataset if options.dataset else None
     data_set = _read_data_set(file) if file else {"features": {}}
@@ -307,24 +310,15 @@ def find_names(options: LeRobotOptions, folder: Path, state_dim: int | None, act
             raise PolicyError(f"{where}: {error}") from None
         return _check_names(where, recorded, count)
 
-    return Names(
-        find("state_names", options.state_names, "observation.state", state_dim),
-        find("action_names", options.action_names, "action", action_dim),
-        float(fps),
-    )
-
-
-def find_units(options: LeRobotOptions, folder: Path, names: Names) -> dict[str, str]:
-    """Return the units by name that the options say, or else the data set, if this package wrote it."""
-    found: dict[str, str] = {}
-    if options.dataset:
-        features = _read_data_set(folder / options.dataset)["features"]
-        for feature, known in (("observation.state", names.state), ("action", names.action)):
-            units = features.get(feature, {}).get("units")
-            if isinstance(units, list) and len(units) == len(known):
-                said = zip(known, units, strict=True)
-                found |= {name: unit for name, unit in said if isinstance(unit, str) and unit}
-    return found | dict(options.units)
+    state = find("state_names", options.state_names, STATE, state_dim)
+    action = find("action_names", options.action_names, ACTION, action_dim)
+    units: dict[str, str] = {}
+    for feature, known in ((STATE, state), (ACTION, action)):
+        said = data_set["features"].get(feature, {}).get("units")
+        if isinstance(said, list) and len(said) == len(known):
+            pairs = zip(known, said, strict=True)
+            units |= {name: unit for name, unit in pairs if isinstance(unit, str) and unit}
+    return Names(state, action, float(fps)), units | dict(options.units)
 
 
 def _check_names(where: str, names: tuple[str, ...], count: int | None) -> tuple[str, ...]:

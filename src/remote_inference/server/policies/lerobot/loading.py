@@ -21,6 +21,7 @@ from safetensors import SafetensorError, safe_open
 from remote_inference.base.contract.action_kinds import ANY_KIND
 from remote_inference.base.documents.problems import show_value
 from remote_inference.base.fingerprint import make_fingerprint
+from remote_inference.base.lerobot_format import STATE
 from remote_inference.base.policy import Continuation, PolicyError, PolicySpec
 from remote_inference.server.manifest.manifest import ModelSource
 from remote_inference.server.policies.file_content import Content, explain_damage, one_line, read_head
@@ -31,10 +32,9 @@ from remote_inference.server.policies.lerobot.checkpoint import (
     Names,
     find_names,
     find_renames,
-    find_units,
 )
 from remote_inference.server.policies.lerobot.policy import LeRobotPolicy
-from remote_inference.server.policies.lerobot.processors import STATE, Features, ProcessorFactory
+from remote_inference.server.policies.lerobot.processors import Features, ProcessorFactory
 from remote_inference.server.policies.torch_device import free_network, parse_device, using_device
 
 # -- The precision of each tensor: LeRobot's own choice, or what the manifest says -----------------------
@@ -143,7 +143,7 @@ def load_checkpoint(checkpoint: Checkpoint, source: ModelSource, options: LeRobo
     config = _read_config(checkpoint)
     features = _find_features(checkpoint, config)
     notes = find_renames(checkpoint, [*features.image_shapes, *([STATE] if features.state_dim else [])])
-    names = find_names(options, checkpoint.folder, features.state_dim, features.action_dim)
+    names, units = find_names(options, checkpoint.folder, features.state_dim, features.action_dim)
     _adapt(config, source, options, device, language_model)
     pairs = ProcessorFactory(checkpoint, features, device, _load_tokenizer(checkpoint, language_model))
     pairs.check_normalization(config)
@@ -165,7 +165,7 @@ def load_checkpoint(checkpoint: Checkpoint, source: ModelSource, options: LeRobo
             trained_fps=names.fps,
             observation_steps=features.steps or 1,
             continuation=Continuation.GUIDANCE if continues else Continuation.NONE,
-            units=find_units(options, checkpoint.folder, names),
+            units=units,
             kinds=dict.fromkeys(names.action, ANY_KIND) if pairs.makes_absolute else {},
             reads_task=bool(checkpoint.family.language_files),
             dtype="bfloat16" if "bfloat16" in dtypes else "float32",

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 
+from remote_inference.base.lerobot_format import STATE
 from remote_inference.base.policy import Float32Array, PastStep, PolicyError, PolicyObservation
 from remote_inference.server.policies.file_content import Content, explain_damage, one_line
 from remote_inference.server.policies.lerobot.checkpoint import CONFIG_FILE, Checkpoint, SavedPipeline
@@ -69,9 +70,6 @@ def _mode_of(step: Any, key: str, feature: Any) -> Any:
     if feature.type is not FeatureType.ACTION and not is_listed:
         return NormalizationMode.IDENTITY
     return step.norm_map.get(feature.type, NormalizationMode.IDENTITY)
-
-
-STATE = "observation.state"
 
 
 @dataclass(frozen=True)
