@@ -158,8 +158,8 @@ class BagWriter(AbstractContextManager["BagWriter"]):
         if topic_name not in self._channels:
             raise BagError(f"{self.path}: topic {topic_name} is not declared")
         self.tick(stamp_ns)
-        if self._is_split_due:
-            self._end_split()
+        if self._split is not None and self._is_split_due:
+            self._end_split(self._split)
         split = self._split or self._begin_split()
         split.add_message(topic_name, stamp_ns, stamp_ns if publish_ns is None else publish_ns, sequence, cdr)
         self.counts[topic_name] += 1
@@ -169,7 +169,7 @@ class BagWriter(AbstractContextManager["BagWriter"]):
         split = self._split
         if split is None or not split.is_chunk_due(now_ns):
             return
-        self._make_room()
+        self._make_room(split)
         split.end_chunk()
         self._is_split_due = self._limits.ends_split(split.bytes_expected, (now_ns - split.start_ns) * 1e-9)
 
@@ -181,14 +181,13 @@ class BagWriter(AbstractContextManager["BagWriter"]):
         """
         if kept_for is not None:
             self._kept[name, kept_for] = dict(values)
-        if self._split is not None and self._split.has_open_chunk and name != records.DROPPED:
-            self._make_room()
-        if self._split is None:
-            self._begin_split()  # which writes the kept ones
+        split = self._split
+        if split is None:
+            split = self._begin_split()  # which writes the kept ones
             if kept_for is not None:
                 return
-        assert self._split is not None
-        split = self._split
+        elif split.has_open_chunk and name != records.DROPPED:
+            self._make_room(split)
         split.add_record(name, values)
         # It has ended the chunk, which may have been due for long where records come often.
         duration_s = (split.end_ns - split.start_ns) * 1e-9
@@ -207,7 +206,7 @@ class BagWriter(AbstractContextManager["BagWriter"]):
             records.END,
             {"reason": reason, "messages": json.dumps(self.counts), "lost": json.dumps(dict(lost or {}))},
         )
-        self._end_split()
+        self._end_split(split)
         files = [facts for facts, _ in self._finished]
         write_metadata(self.path, make_metadata(files, self._channels.values(), self._custom_data))
 
@@ -241,10 +240,8 @@ class BagWriter(AbstractContextManager["BagWriter"]):
             split.add_channel(channel)
         return split
 
-    def _end_split(self) -> None:
-        split, self._split = self._split, None
-        self._is_split_due = False
-        assert split is not None
+    def _end_split(self, split: SplitFile) -> None:
+        self._split, self._is_split_due = None, False
         split.end_chunk()
         facts = FileFacts(split.path.name, split.start_ns, split.end_ns, Counter(split.counts))
         metadata = make_metadata([facts], self._channels.values(), self._custom_data)
@@ -252,9 +249,7 @@ class BagWriter(AbstractContextManager["BagWriter"]):
         split.close()
         self._finished.append((facts, split.bytes_written))
 
-    def _make_room(self) -> None:
-        assert self._split is not None
-        split = self._split
+    def _make_room(self, split: SplitFile) -> None:
         used = sum(size for _, size in self._finished) + split.bytes_written
         # One more chunk must fit: that is what waits when the bag is finished later.
         growth = split.bytes_expected - split.bytes_written + split.headroom
