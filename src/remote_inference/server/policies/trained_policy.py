@@ -141,29 +141,26 @@ def box_resize(image: NDArray[np.uint8], height: int, width: int) -> NDArray[np.
 
 def letterbox_resize(image: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
     """Return RGB `[h, w, 3]` as `[3, height, width]` with its own proportions, in the middle of black."""
-    image_height, image_width, channels = image.shape
-    scale = min(height / image_height, width / image_width)
-    inner_height, inner_width = (
-        max(1, min(room, round(scale * side)))
-        for room, side in ((height, image_height), (width, image_width))
-    )
-    boxed = np.zeros((channels, height, width), np.uint8)
-    top, left = (height - inner_height) // 2, (width - inner_width) // 2
-    inner = box_resize(image, inner_height, inner_width)
-    boxed[:, top : top + inner_height, left : left + inner_width] = inner
+    boxed = np.zeros((image.shape[2], height, width), np.uint8)
+    rows, columns = _find_middle(image.shape[:2], (height, width))
+    boxed[:, rows, columns] = box_resize(image, rows.stop - rows.start, columns.stop - columns.start)
     return boxed
 
 
 def crop_resize(image: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
     """Return RGB `[h, w, 3]` as `[3, height, width]`: the largest middle part of these proportions."""
-    image_height, image_width, _ = image.shape
-    scale = min(image_height / height, image_width / width)
-    inner_height, inner_width = (
-        max(1, min(side, round(scale * size)))
-        for side, size in ((image_height, height), (image_width, width))
-    )
-    top, left = (image_height - inner_height) // 2, (image_width - inner_width) // 2
-    return box_resize(image[top : top + inner_height, left : left + inner_width], height, width)
+    return box_resize(image[_find_middle((height, width), image.shape[:2])], height, width)
+
+
+def _find_middle(proportions: Sequence[int], room: Sequence[int]) -> tuple[slice, slice]:
+    """Return the rows and columns of the largest rectangle of these proportions in the middle of a room."""
+    scale = min(space / side for side, space in zip(proportions, room, strict=True))
+    found = []
+    for side, space in zip(proportions, room, strict=True):
+        size = max(1, min(space, round(scale * side)))
+        begin = (space - size) // 2
+        found.append(slice(begin, begin + size))
+    return found[0], found[1]
 
 
 @lru_cache(maxsize=64)
