@@ -7,7 +7,7 @@ from __future__ import annotations
 import hmac
 import secrets
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -86,7 +86,7 @@ class Link(Protocol):
     """The connection between a session and its robot, over ROS or a gateway's wire."""
 
     paused: bool  # the robot has said that it is paused
-    kept: Collection[str]  # sessions that the robot keeps while it uses others
+    kept: frozenset[str]  # sessions that the robot keeps while it uses others
 
     def send(self, chunk: Chunk) -> None:
         """Send a chunk without waiting; one thread at a time calls it. A closed link drops it."""

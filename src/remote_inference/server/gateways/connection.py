@@ -142,7 +142,7 @@ class ConnectionLink:
         self._loop = asyncio.get_running_loop()
         self._answer: asyncio.Future[Chunk] = self._loop.create_future()
         self.is_open = True  # the client has not gone
-        self.paused, self.kept = False, ()  # its clients have no word for them
+        self.paused, self.kept = False, frozenset[str]()  # its clients have no word for them
         self.ended: asyncio.Future[str] = self._loop.create_future()  # why the server has ended the session
 
     def expect(self) -> asyncio.Future[Chunk]:
