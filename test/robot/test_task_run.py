@@ -25,6 +25,7 @@ DRIVING = RobotView(
     dead=False,
     offline=False,
     stop="",
+    policy_refused="",
     taken_over=False,
     paused=False,
     pauses=0,
@@ -63,6 +64,7 @@ def test_without_a_limit_it_may_last_for_ever():
         ),
         ({"stop": "stop input button", "paused": True}, Termination.STOPPED, "stopped by stop input button"),
         ({"paused": True}, Termination.STOPPED, "paused by somebody else"),
+        ({"policy_refused": "it does not fit", "paused": True}, Termination.ERROR, "it does not fit"),
         ({"taken_over": True}, Termination.TAKEN_OVER, "a person took over"),
     ],
 )
@@ -75,13 +77,18 @@ def test_a_robot_that_still_waits_to_be_resumed_is_not_paused_by_somebody_else()
     assert run.find_outcome(replace(DRIVING, paused=True), 101.0) is None
 
 
+def test_what_was_refused_before_it_began_is_another_run_s():
+    run = TaskRun(30.0, DRIVING, 100.0)
+    assert run.find_outcome(replace(DRIVING, policy_refused="the policy before"), 101.0) is None
+
+
 def accepted(world: World) -> TaskRun:
     """Return the run of a goal that is accepted now."""
     return TaskRun(30.0, replace(DRIVING, paused=world.engine.paused, pauses=world.engine.pauses), 100.0)
 
 
-def begin(world: World, run: TaskRun) -> None:
-    world.carry_out(run.begin(world.engine, "clap", world.now_ns))
+def begin(world: World, run: TaskRun, policy: str = "") -> None:
+    world.carry_out(run.begin(world.engine, "clap", policy, world.now_ns))
 
 
 def test_it_begins_with_an_episode_and_resumes_a_paused_robot():
@@ -92,6 +99,15 @@ def test_it_begins_with_an_episode_and_resumes_a_paused_robot():
     assert (run.begun, run.refusal) == (True, "")
     assert not world.engine.paused
     assert (world.engine.episode.id, world.engine.episode.task) == (1, "clap")
+
+
+def test_a_policy_that_is_gone_since_the_goal_was_accepted_moves_nothing():
+    world = streaming(World())
+    world.pause()
+    run = accepted(world)
+    begin(world, run, "stacker")
+    assert (run.begun, world.engine.paused, world.engine.episode.id) == (False, True, 0)
+    assert run.refusal.startswith("policy: found 'stacker'")
 
 
 def test_it_does_not_slow_down_a_robot_that_is_not_paused():

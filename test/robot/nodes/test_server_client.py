@@ -23,8 +23,12 @@ class Engine:
     def __init__(self) -> None:
         self.told: list[tuple[str, ...]] = []
         self.loads: list[bool] = []
+        self.policies: list[tuple[str, ...]] = []
 
-    def take_server_status(self, *told: Any, accepting: bool, loading: bool) -> list[Any]:
+    def take_server_status(
+        self, *told: Any, accepting: bool, loading: bool, policy: tuple[str, ...]
+    ) -> list[Any]:
+        self.policies.append(policy)
         self.told.append(told[2])
         self.loads.append(loading)
         return []
@@ -59,3 +63,11 @@ def test_the_engine_is_told_that_a_server_loads(node: Node) -> None:
     for state in ("loading", "active"):
         client._on_status(SERVER, ServerStatus(instance_id="a", lifecycle_state=state))
     assert engine.loads == [True, False]
+
+
+def test_the_engine_is_told_a_server_s_policy_and_tags_but_none_while_it_has_none(node: Node) -> None:
+    engine = Engine()
+    client = ServerClient(node, engine, [SERVER], 1.0, lambda work: [work()].clear())  # type: ignore[arg-type]
+    client._on_status(SERVER, ServerStatus(instance_id="a", policy_name="placer", tags=["task=place"]))
+    client._on_status(SERVER, ServerStatus(instance_id="a", tags=["task=place"]))
+    assert engine.policies == [("placer", "task=place"), ()]

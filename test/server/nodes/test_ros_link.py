@@ -53,3 +53,23 @@ def test_a_robot_that_asks_for_nothing_says_whether_it_is_paused(node: Node) -> 
     link.listen(is_quiet=False)
     assert not link.paused
     link.close("closed")
+
+
+def test_a_robot_that_uses_another_server_says_which_sessions_it_keeps(node: Node) -> None:
+    offer = make_offer()
+    link = RosLink(node, offer, lambda data: None)
+    topic = in_namespace(offer.robot_namespace, STATE_TOPIC)
+    robot = node.create_publisher(ClientState, topic, LATCHED_QOS)
+    robot.publish(ClientState(session_id="s2", kept_sessions=["s1"]))
+    executor = SingleThreadedExecutor(context=node.context)
+    executor.add_node(node)
+    link.listen(is_quiet=True)
+
+    def keeps() -> bool:
+        executor.spin_once(0.02)
+        return link.kept == {"s1"}
+
+    wait_until(keeps, "a kept session")
+    link.listen(is_quiet=False)
+    assert not link.kept
+    link.close("closed")
