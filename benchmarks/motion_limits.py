@@ -190,8 +190,16 @@ class Played:
         led = [tick for tick in self.ticks if tick.command is not None]
         commands = np.array([tick.command for tick in led])
         changes = np.diff(commands, n=2, axis=0) / period_s**2
-        leads = np.array([tick.source is CommandSource.CHUNK for tick in led])
-        together = leads[:-2] & leads[1:-1] & leads[2:]
+        # Between them no tick without a command, in which the robot stopped.
+        leads = [tick.source is CommandSource.CHUNK for tick in self.ticks]
+        places = [place for place, tick in enumerate(self.ticks) if tick.command is not None]
+        together = np.array(
+            [
+                last - place == 2 and all(leads[place : last + 1])
+                for place, last in zip(places, places[2:], strict=False)
+            ],
+            dtype=bool,
+        )
         found.largest = max(found.largest, float(np.abs(changes[together] / most).max(initial=0.0)))
         jerks = np.diff(changes[:, radians], axis=0) / period_s
         found.jerks += np.mean(np.square(jerks), axis=1).tolist()
