@@ -51,6 +51,35 @@ def test_each_problem_of_a_file_says_whose_it_is(tmp_path: Path, capsys: pytest.
     assert [line for line in lines if not line.startswith(f"remote-inference check: {path}: ")] == []
 
 
+def test_who_stops_commands_and_instructs_a_robot_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = yaml.safe_load(CONTRACT.read_text())["actions"]["names"]
+    path = changed(
+        tmp_path,
+        stops={
+            "button": {"topic": "estop", "type": "std_msgs/msg/Bool", "stop_when": True, "silent_s": 1.0},
+            "fence": {"topic": "beat", "type": "std_msgs/msg/Empty", "stop_when": "silent", "silent_s": 0.5},
+        },
+        takeover={
+            "topic": "leader/joint_states",
+            "type": "sensor_msgs/msg/JointState",
+            "also": [{"topic": "trigger", "type": "std_msgs/msg/Float64MultiArray", "names": names[-1:]}],
+        },
+        instruction={"topic": "say", "type": "std_msgs/msg/String"},
+    )
+    assert cli.main(["check", str(path)]) == 0
+    said = capsys.readouterr().out
+    for line in (
+        "stops.button: estop (std_msgs/msg/Bool): at true or when silent for 1 s",
+        "stops.fence: beat (std_msgs/msg/Empty): when silent for 0.5 s",
+        "takeover: leader/joint_states (sensor_msgs/msg/JointState)",
+        f"takeover.also.0: trigger (std_msgs/msg/Float64MultiArray): {names[-1]}",
+        "instruction: say (std_msgs/msg/String)",
+    ):
+        assert f"  {line}\n" in said, said
+
+
 def test_a_contract_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["check", str(CONTRACT)]) == 0
     said = capsys.readouterr().out

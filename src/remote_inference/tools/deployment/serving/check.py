@@ -36,6 +36,7 @@ from remote_inference.server.warmup import (
     make_ready,
 )
 from remote_inference.tools.deployment.serving.check_contract import (
+    describe_inputs,
     describe_mapping,
     describe_sources,
     find_controller_warnings,
@@ -335,6 +336,7 @@ def _describe_contract(path: Path, contract: Contract) -> Iterator[str]:
     for sink in contract.commands:
         how = "commands to" if sink.action is None else "goals to"
         yield f"  {how} {sink.destination} ({sink.type}): {', '.join(sink.names)}"
+    yield from describe_inputs(contract)
     if contract.actions.is_relative:
         joints = contract.actions.relative
         parts = [f"{', '.join(joints.names)} to {joints.to}"] if joints else []

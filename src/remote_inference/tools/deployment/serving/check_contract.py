@@ -25,7 +25,7 @@ from remote_inference.base.contract.action_bounds import is_gripper
 from remote_inference.base.contract.actions import Actions
 from remote_inference.base.contract.commands.controller_facts import INTERPOLATE
 from remote_inference.base.contract.contract import Contract
-from remote_inference.base.contract.operator_inputs import TakeoverPart
+from remote_inference.base.contract.operator_inputs import StopInput, TakeoverPart
 from remote_inference.base.contract.policy_units import ConvertedQuaternion, scales_by_name
 from remote_inference.base.documents.document import DocumentError, parse_document
 from remote_inference.base.documents.problems import find_no_text, show_value
@@ -265,6 +265,18 @@ def describe_sources(contract: Contract) -> Iterator[str]:
         elif is_stamped(message_class(source.type)):
             age = "by the header's stamp"
         yield f"  {use} from {source.topic}: {source.type}, age {age}"
+
+
+def describe_inputs(contract: Contract) -> Iterator[str]:
+    """Yield a line for each topic by which people and safety devices stop, command or instruct the robot."""
+    for place, source in contract.operator_inputs.items():
+        stops = []
+        if isinstance(source, StopInput):
+            stops = [f"at {str(source.stop_when).lower()}"] if source.by_value else []
+            stops += [f"when silent for {source.silent_s:g} s"] if source.silent_s else []
+        elif isinstance(source, TakeoverPart):
+            stops = [", ".join(source.actions)]
+        yield f"  {place}: {source.topic} ({source.type}){': ' if stops else ''}{' or '.join(stops)}"
 
 
 def is_installed(type_name: str) -> bool:
