@@ -13,6 +13,7 @@ import os
 import random
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from multiprocessing import get_context
 from typing import Any
@@ -29,15 +30,15 @@ from remote_inference.server.warmup import capacity
 from remote_inference.tools.tables import Table, print_table
 
 CHUNK_S = CHUNK_ROWS / CONTROL_HZ
-RATE_HZ = 2.0 / CHUNK_S  # of a robot that asks when half a chunk is left
 PER_SERVER = 100
-SETTLE_S = 2.0 * CHUNK_S
+SETTLE_S = 8.0 * CHUNK_S  # a backlog grows slowly
 GREEDY_ROWS = 5  # of a chunk, after which a greedy robot asks again
 PREPARE_S = 0.002
 
 METHOD = f"""\
-Each robot gets chunks of {CHUNK_S:g} s and asks when half of one is left; a request takes one call of the \
-policy. [italic]Held[/italic]: control ticks without an action, of all robots, and of the one that had most. \
+Each robot gets chunks of {CHUNK_S:g} s and asks when a part of one is left (--left); a request takes one \
+call of the policy. [italic]Held[/italic]: control ticks without an action, of all robots, and of the one \
+that had most. \
 [italic]even[/italic]: all are equal. [italic]greedy[/italic]: every tenth robot asks ten times as often. \
 [italic]long tail[/italic]: every twentieth call takes ten times as long as the others. [italic]batches\
 [/italic]: a call takes up to eight requests, half of its time for the call itself."""
@@ -51,9 +52,9 @@ class Case:
     greedy_every: int = 0
     long_calls: float = 0.0  # share of the calls that take ten times as long
 
-    def parameters(self, index: int) -> dict[str, Any]:
+    def parameters(self, left: float, index: int) -> dict[str, Any]:
         greedy = self.greedy_every and index % self.greedy_every == 0
-        buffer_s = CHUNK_S - GREEDY_ROWS / CONTROL_HZ if greedy else CHUNK_S / 2
+        buffer_s = CHUNK_S - GREEDY_ROWS / CONTROL_HZ if greedy else CHUNK_S * left
         return {
             "merge_mode": "replace",
             "execution_horizon": 0,
@@ -93,29 +94,31 @@ class Found:
     answers_per_s: float
 
 
-def time_of_a_request(load: float) -> float:
+def time_of_a_request(load: float, left: float) -> float:
     """Return the time [s] with which the formula admits `PER_SERVER / load` robots."""
+    rate_hz = 1.0 / (CHUNK_S * (1.0 - left))
     admitted = PER_SERVER / load
     low, high = 1e-4, 10.0
     for _ in range(60):
         middle = 0.5 * (low + high)
-        enough = capacity(middle, RATE_HZ, CHUNK_ROWS, 1.0 / CONTROL_HZ, rtt_s=0.0) >= admitted
+        enough = capacity(middle, rate_hz, CHUNK_ROWS, 1.0 / CONTROL_HZ, rtt_s=0.0) >= admitted
         low, high = (middle, high) if enough else (low, middle)
     return low
 
 
-def play(name: str, scheduler: str, load: float, robots: int, seconds: float) -> Found:
+def play(name: str, scheduler: str, load: float, left: float, *, robots: int, seconds: float) -> Found:
     """Play one case with one scheduler."""
     case = CASES[name]
     batch = 1 if scheduler == "round_robin" else case.batch
-    call_s = time_of_a_request(load) - PREPARE_S
+    call_s = time_of_a_request(load, left) - PREPARE_S
     # With batches the formula counts a request's share of a full one.
     parts = {"call_ms": 1e3 * call_s} if case.batch == 1 else {}
     if case.batch > 1:
         parts = {"call_ms": 0.5e3 * call_s * case.batch, "request_ms": 0.5e3 * call_s}
     device = LongTail(share=case.long_calls, **parts)
     serving = Serving(10 * PER_SERVER, scheduler, batch, device=device)
-    world = World(robots, max(1, robots // PER_SERVER), serving, Times(), parameters=case.parameters)
+    parameters = partial(case.parameters, left)
+    world = World(robots, max(1, robots // PER_SERVER), serving, Times(), parameters=parameters)
     world.run(SETTLE_S)
     before = [(robot.record.ticks, robot.record.stalled, len(robot.record.answers)) for robot in world.robots]
     world.run(seconds)
@@ -133,14 +136,14 @@ def main() -> None:
     parser.add_argument("--robots", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=30.0, help="of virtual time, after it has settled")
     parser.add_argument("--load", type=float, default=1.5, help="robots, of those that the formula admits")
+    parser.add_argument("--left", type=float, default=0.2, help="part of a chunk, when a robot asks")
     parser.add_argument("--cases", nargs="+", default=tuple(CASES), choices=tuple(CASES))
     parser.add_argument("--schedulers", nargs="+", default=SCHEDULERS.names, choices=SCHEDULERS.names)
     arguments = parser.parse_args()
     rows = list(product(arguments.cases, arguments.schedulers))
+    size = {"robots": arguments.robots, "seconds": arguments.seconds}
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
-        running = [
-            pool.submit(play, *row, arguments.load, arguments.robots, arguments.seconds) for row in rows
-        ]
+        running = [pool.submit(play, *row, arguments.load, arguments.left, **size) for row in rows]
         found = [future.result() for future in track(running, "playing")]
     Console().print(METHOD, highlight=False)
     columns = ("case", "scheduler", "held", "worst robot", "answers/s")
