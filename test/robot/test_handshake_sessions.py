@@ -44,6 +44,23 @@ def test_an_offer_says_who_asks_for_what() -> None:
     assert not make_handshake(merge_mode="append").offer.wants_rtc
 
 
+def test_a_server_that_changes_its_policy_while_it_is_asked_is_left_when_it_has_answered() -> None:
+    handshake = make_handshake(servers=("/a", "/b"))
+    handshake.note_policy("/a", ("picker",))
+    handshake.note_policy("/b", ("placer",))
+    handshake.use_policy("picker", 0)
+    walk(handshake, Phase.OPENING, 0)
+    handshake.note_policy("/a", ("placer",))
+    handshake.note_policy("/b", ("picker",))
+    assert handshake.server == "/a", "it is still asked"
+    granted = replace(REPLY, policy_name="placer")
+    effects = handshake.take_session_reply("/a", handshake.epoch, granted, 1)
+    assert CloseSession("/a", granted.session_id, granted.session_token) in effects
+    assert (handshake.session, handshake.phase) == (None, Phase.WAITING)
+    handshake.note_policy("/b", ("picker",))
+    assert handshake.server == "/b"
+
+
 def test_a_server_that_accepts_nobody_is_offered_nothing() -> None:
     handshake = walk(make_handshake(), Phase.CHECKING, 0)
     assert handshake.take_status_reply("/a", replace(STATUS, accepting=False), "", 0) == [

@@ -309,7 +309,7 @@ class Handshake:
         servers = self.policies.servers
         if self.server in servers:
             self.servers.only(servers, first=self.server)
-        elif servers and self.session is None:
+        elif servers and self.phase is Phase.WAITING:  # else its answer is judged first
             self.servers.only(servers)
 
     def use_policy(self, policy: str, now_ns: int) -> list[Effect]:

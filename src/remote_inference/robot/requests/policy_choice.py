@@ -76,10 +76,10 @@ class PolicyChoice:
 
     def find_other(self, server: str, reply: SessionReply) -> str:
         """Return which other policy a session is of, in words; empty when it is of the wanted one."""
-        expected = self._served.get(server, ("",))[0]
-        if not self.wanted or reply.policy_name == expected:
+        names = self._served.get(server, ("",))
+        if not self.wanted or (self.wanted in names and reply.policy_name == names[0]):
             return ""
-        return f"serves {reply.policy_name!r} now, expected {expected!r}"
+        return f"serves {reply.policy_name!r} now, expected {self.wanted!r}"
 
     def note_session(self, reply: SessionReply) -> None:
         """Note the first session of the wanted policy: later ones must have the same weights."""
