@@ -316,8 +316,9 @@ class Engine(OperatedRobot):
 
     def has_ended(self, now_ns: int) -> bool:
         """Return whether a dead robot has got its last commands, or the time for them is over."""
-        died_ns, longest_ns = self._died_ns, to_ns(self.playback.rules.longest_end_s)
-        return died_ns is not None and (self.playback.finished or now_ns - died_ns > longest_ns)
+        if self._died_ns is None:
+            return False
+        return self.playback.finished or now_ns - self._died_ns > to_ns(self.playback.rules.longest_end_s)
 
     def close(self) -> list[Effect]:
         """End the sessions that are open."""

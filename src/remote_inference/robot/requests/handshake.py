@@ -16,7 +16,8 @@ from remote_inference.base.contract.contract import Contract
 from remote_inference.base.exchange import SessionReply, StatusReply
 from remote_inference.base.tags import parse_tags
 from remote_inference.robot.config import RobotConfig, to_ns
-from remote_inference.robot.requests.policy_choice import Attempt, KeptSession, PolicyChoice
+from remote_inference.robot.requests.attempt import Attempt, KeptSession
+from remote_inference.robot.requests.policy_choice import PolicyChoice
 from remote_inference.robot.requests.server_list import DuplicateServers, Invitations, ServerList
 from remote_inference.robot.requests.timing import Timing, find_timing_problem, find_timing_warnings
 from remote_inference.robot.safety import effects

@@ -1,16 +1,12 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Which policy a robot uses where its servers serve several: a goal names one, or a tag of its server.
-
-The session of the policy before is kept, so that the next goal can go back to it without a handshake.
-"""
+"""Which policy a robot uses where its servers serve several: a goal names one, or a tag of its server."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from remote_inference.base.exchange import SessionOffer, SessionReply
+from remote_inference.base.exchange import SessionReply
 from remote_inference.base.limits import MAX_QUOTE_LENGTH, find_length_problem, shorten
 
 MAX_LENGTH = 256  # of a name or tag
@@ -33,7 +29,7 @@ class PolicyChoice:
     def servers(self) -> tuple[str, ...]:
         """The servers of the wanted policy, in order of preference."""
         if self.wanted:
-            return tuple(server for server in self._listed if self.wanted in self._served.get(server, ()))
+            return self._servers_of(self.wanted)
         known = (self._served.get(server, (self._first,)) for server in self._listed)
         return tuple(
             server for server, names in zip(self._listed, known, strict=True) if self._first in ("", names[0])
@@ -56,9 +52,9 @@ class PolicyChoice:
 
     def find_problem(self, policy: str) -> str:
         """Return why a policy cannot be used, in words; empty when it can, or is "". For any thread."""
-        served = self._served
-        if not policy or any(policy in served.get(server, ()) for server in self._listed):
+        if not policy or self._servers_of(policy):
             return ""
+        served = self._served
         known = [
             f"{', '.join(shorten(name, MAX_QUOTE_LENGTH) for name in served[server])} of {server}"
             for server in self._listed
@@ -68,6 +64,11 @@ class PolicyChoice:
         return find_length_problem("policy", policy, MAX_LENGTH) or (
             f"{found}, expected {'; or '.join(known) or 'one of a server, of which none has been heard'}"
         )
+
+    def _servers_of(self, policy: str) -> tuple[str, ...]:
+        """Return the servers that have said this name or tag, in order of preference."""
+        served = self._served
+        return tuple(server for server in self._listed if policy in served.get(server, ()))
 
     def choose(self, policy: str) -> None:
         """Want a policy."""
@@ -86,31 +87,3 @@ class PolicyChoice:
         self._fingerprints.setdefault(self.wanted, reply.policy_fingerprint)
         if self._keeps_first and not self.wanted:
             self._first = self._first or reply.policy_name
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """What is known of the session that was asked for last, from the answer to get_status on.
-
-    round_trip_ns: of the shorter call. response_s: time that the server needs for a chunk. is_delivering: it
-    has delivered a chunk. is_listed: the server's status has named it. unlisted: statuses that did not.
-    """
-
-    round_trip_ns: int = 0
-    response_s: float = 0.0
-    is_delivering: bool = False
-    is_listed: bool = False
-    unlisted: int = 0
-
-
-@dataclass(frozen=True)
-class KeptSession:
-    """A session that stays open while another policy is used."""
-
-    offer: SessionOffer
-    session: SessionReply
-    attempt: Attempt
-
-    def is_open(self, instance_id: str, sessions: tuple[str, ...]) -> bool:
-        """Return whether its server's status says so."""
-        return instance_id == self.session.server_instance_id and self.session.session_id in sessions
