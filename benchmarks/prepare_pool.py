@@ -9,7 +9,6 @@ Blocks with and without the pool take turns.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import time
@@ -19,8 +18,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from worker_rig import WorkerRig
+from worker_rig import WorkerRig, begin
 
 import remote_inference.server.policies  # noqa: F401  names the back ends
 from remote_inference.base.exchange import SessionOffer
@@ -175,15 +173,7 @@ def measure(case: Case, blocks: int, seconds: float) -> tuple[str, ...]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--blocks", type=int, default=5, help="of each kind")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of a block")
-    arguments = parser.parse_args()
-    console = Console()
-    load = f"{os.cpu_count()} processors, load average before the run: {os.getloadavg()[0]:.1f}"
-    console.print(METHOD, load, sep="\n", highlight=False)
+    arguments, console = begin(__doc__, METHOD, seconds=1.0)
     rows = []
     for case in CASES:
         with console.status(f"measuring: {case}"):

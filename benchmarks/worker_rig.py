@@ -26,6 +26,21 @@ CLOSE_TIMEOUT_S = 5.0
 Rows = list[tuple[str, ...]]
 
 
+def begin(about: str | None, method: str, *, seconds: float) -> tuple[argparse.Namespace, Console]:
+    """Read `--blocks` and `--seconds`, by default so long [s], and say how is measured, and on what.
+
+    about: the script's own text.
+    """
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--blocks", type=int, default=5, help="of each situation")
+    parser.add_argument("--seconds", type=float, default=seconds, help="of a block")
+    arguments = parser.parse_args()
+    console = Console()
+    load = f"{os.cpu_count()} processors, load average before the run: {os.getloadavg()[0]:.1f}"
+    console.print(method, load, sep="\n", highlight=False)
+    return arguments, console
+
+
 def compare_schedulers(
     about: str | None,
     method: str,
@@ -37,13 +52,7 @@ def compare_schedulers(
 
     about: the script's own text. method: how it measures. columns: the first two are words.
     """
-    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--blocks", type=int, default=5, help="of each situation")
-    parser.add_argument("--seconds", type=float, default=4.0, help="of a block")
-    arguments = parser.parse_args()
-    console = Console()
-    load = f"{os.cpu_count()} processors, load average before the run: {os.getloadavg()[0]:.1f}"
-    console.print(method, load, sep="\n", highlight=False)
+    arguments, console = begin(about, method, seconds=4.0)
     rows: Rows = []
     for scheduler in SCHEDULERS.names:
         with console.status(f"measuring: {scheduler}"):
