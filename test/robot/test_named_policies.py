@@ -9,10 +9,12 @@ from dataclasses import replace
 
 import pytest
 
+from remote_inference.base.contract.contract import Contract
+from remote_inference.base.documents.document import parse_document
 from remote_inference.base.exchange import SessionReply
 from remote_inference.robot.safety.effects import CloseSession, GetStatus, OpenSession
 from remote_inference.robot.safety.state_machine import State
-from support.builders import make_config, make_spec
+from support.builders import contract_document, make_config, make_spec
 from support.robot.simulated_server import SimulatedServer
 from support.robot.simulation import World, stopped
 
@@ -23,8 +25,8 @@ PICK, PLACE, TAG = "picker", "placer", "task=place"
 class Cell(World):
     """A robot that runs the picker of server A, beside the placer of server B."""
 
-    def __init__(self) -> None:
-        super().__init__(make_config(servers=(A, B)))
+    def __init__(self, contract: Contract | None = None) -> None:
+        super().__init__(make_config(servers=(A, B)), contract=contract)
         self.servers[A].spec = make_spec(name=PICK)
         self.servers[B].spec, self.servers[B].tags = make_spec(name=PLACE, fingerprint="f2"), (TAG,)
         self.run_until(lambda: self.state is State.STREAMING)
@@ -233,3 +235,148 @@ def test_a_robot_that_ends_closes_every_session(cell: Cell):
     cell.run(0.5)
     assert (cell.sessions(A), cell.sessions(B)) == ([], [])
     assert not cell.engine.handshake.kept_sessions
+
+
+def refuse(cell: Cell, server: str) -> None:
+    """Let a server's policy have other actions than the robot."""
+    spec = cell.servers[server].spec
+    cell.servers[server].spec = replace(spec, action_names=spec.action_names[::-1])
+
+
+def test_a_refused_goal_whose_policy_of_before_is_gone_by_now_leaves_a_paused_robot(cell: Cell):
+    cell.servers[B].accepting = False
+    cell.use(PLACE)
+    cell.servers[A].spec = make_spec(name="picker_v2", fingerprint="f3")
+    cell.servers[A].restart()
+    cell.run(3.0)
+    refuse(cell, B)
+    cell.servers[B].accepting = True
+    cell.run_until(lambda: cell.engine.paused)
+    cell.run(10.0)
+    assert cell.engine.policy_refused
+    assert not stopped(cell)
+
+
+def test_two_untried_policies_in_a_row_go_back_to_the_one_that_was_in_use(cell: Cell):
+    in_use = cell.in_use
+    cell.servers[B].accepting = False
+    cell.use(PLACE)
+    cell.run(1.0)
+    refuse(cell, B)
+    cell.servers[B].accepting = True
+    other = "stacker"
+    cell.servers[B].spec = replace(cell.servers[B].spec, name=other)
+    cell.servers[B].restart()
+    cell.run_until(lambda: not cell.engine.handshake.policies.find_problem(other))
+    cell.use(other)
+    cell.run_until(lambda: cell.engine.paused)
+    opened = len(cell.all(OpenSession))
+    cell.run(10.0)
+    assert cell.in_use == in_use
+    assert len(cell.all(OpenSession)) <= opened + 1
+    assert cell.resume() == ""
+    cell.run_to_chunk()
+
+
+def test_a_server_that_comes_back_with_another_policy_is_left_for_one_that_has_it(cell: Cell):
+    third = "/server_c"
+    cell = Trio(third)
+    cell.use(PLACE)
+    cell.run_to_chunk()
+    assert cell.in_use[0] == B
+    cell.servers[B].spec = make_spec(name="stacker", fingerprint="f3")
+    cell.servers[B].restart()
+    cell.run_until(lambda: cell.in_use[0] == third and cell.state is State.STREAMING)
+    assert not stopped(cell)
+
+
+class Trio(Cell):
+    """With a second server of the placer."""
+
+    def __init__(self, third: str) -> None:
+        World.__init__(self, make_config(servers=(A, B, third)))
+        self.servers[A].spec = make_spec(name=PICK)
+        for server in (B, third):
+            self.servers[server].spec = make_spec(name=PLACE, fingerprint="f2")
+            self.servers[server].tags = (TAG,)
+        self.run_until(lambda: self.state is State.STREAMING)
+        self.run(2.0)
+
+
+def test_a_tag_stands_for_the_policy_of_the_server_that_is_asked(cell: Cell):
+    third = "/server_c"
+    cell = Trio(third)
+    cell.servers[third].spec = make_spec(name="other_placer", fingerprint="f9")
+    cell.servers[third].restart()
+    cell.run(2.0)
+    cell.use(TAG)
+    cell.run_to_chunk()
+    assert cell.in_use[0] == B
+    cell.servers[B].up = False
+    cell.run(10.0)
+    assert not stopped(cell)
+    assert cell.engine.handshake.server == B
+    cell.servers[B].restart()
+    cell.run_until(lambda: cell.state is State.STREAMING)
+
+
+def test_each_policy_has_latencies_of_its_own(cell: Cell):
+    cell.run(3.0)
+    fast = cell.engine.cycle.delay_steps
+    cell.use(PLACE)
+    cell.inference_ns = 30 * cell.inference_ns
+    cell.run(20.0)
+    slow = cell.engine.cycle.delay_steps
+    assert slow > 2 * fast
+    cell.use(PICK)
+    cell.inference_ns //= 30
+    assert cell.engine.cycle.delay_steps == fast
+    cell.use(PLACE)
+    assert cell.engine.cycle.delay_steps == slow
+
+
+def test_a_refusal_leaves_the_arm_to_the_person_who_has_it():
+    document = contract_document() | {"takeover": {"topic": "teleop", "type": "sensor_msgs/msg/JointState"}}
+    cell = Cell(parse_document(document, Contract, "test.contract.yaml"))
+    refuse(cell, B)
+    cell.use(PLACE)
+    problem, effects = cell.engine.take_over(cell.now_ns)
+    cell.carry_out(effects)
+    assert problem == ""
+    cell.run_until(lambda: bool(cell.engine.policy_refused))
+    assert cell.engine.taken_over
+    assert not cell.engine.paused
+    cell.carry_out(cell.engine.release(cell.now_ns)[1])
+    assert cell.engine.paused
+    assert cell.engine.pause_cause == cell.engine.policy_refused
+
+
+def test_one_status_from_before_a_kept_session_does_not_end_it(cell: Cell):
+    (first,) = cell.sessions(A)
+    cell.use(PLACE)
+    cell.run_to_chunk()
+    handshake = cell.engine.handshake
+    kept = handshake._kept[A]
+    handshake._kept[A] = replace(kept, attempt=replace(kept.attempt, is_listed=False))
+    handshake.take_server_status(A, cell.servers[A].instance_id, ())
+    assert handshake.kept_sessions == [first]
+    handshake.take_server_status(A, cell.servers[A].instance_id, (first,))
+    handshake.take_server_status(A, cell.servers[A].instance_id, ())
+    assert not handshake.kept_sessions
+
+
+def test_the_time_without_a_server_is_that_of_the_policy_in_use():
+    world = Cell.__new__(Cell)
+    World.__init__(world, make_config(servers=(A, B), max_offline_s=8.0))
+    world.servers[A].spec = make_spec(name=PICK)
+    world.servers[B].spec, world.servers[B].tags = make_spec(name=PLACE, fingerprint="f2"), (TAG,)
+    world.run_until(lambda: world.state is State.STREAMING)
+    world.use(PLACE)
+    world.run_to_chunk()
+    world.servers[B].up = False
+    world.run_until(lambda: world.state is State.RECONNECTING)
+    world.run(7.0)
+    world.inference_ns = 3_000_000_000
+    world.use(PICK)
+    world.run(6.0)
+    assert not stopped(world)

@@ -74,11 +74,11 @@ def test_a_robot_that_sends_no_requests_loses_its_session_after_the_timeout():
 
 def test_a_robot_that_asks_another_server_loses_its_session_here():
     expiry = Expiry()
-    for at_s in (1, 2):
+    for at_s in (1, 2, 3):  # time to hear whether it keeps the session
         expiry.sessions[0].note_request("elsewhere", ns(at_s))
         assert expiry.expired(at_s) == {}
-    expiry.sessions[0].note_request("elsewhere", ns(3))
-    assert expiry.expired(3) == {"a": "its robot has named another session in 3 requests in a row"}
+    expiry.sessions[0].note_request("elsewhere", ns(4))
+    assert expiry.expired(4) == {"a": "its robot has named another session in 4 requests in a row"}
 
 
 def test_a_robot_whose_requests_are_too_large_in_a_row_loses_its_session():
@@ -132,4 +132,8 @@ def test_a_session_that_its_robot_keeps_while_it_uses_another_one_ends_with_the_
     assert "a" in expiry.expired(3 * IDLE_S)
     session.link = SimpleNamespace(kept=())
     expiry.absent = set()
-    assert expiry.expired(3 * IDLE_S)["a"].startswith("its robot has named another session")
+    assert "a" not in expiry.expired(3 * IDLE_S + 1), "it has time to ask again"
+    for at_s in (2, 3, 4, 5):
+        session.note_request("elsewhere", ns(3 * IDLE_S + at_s))
+        ended = expiry.expired(3 * IDLE_S + at_s)
+    assert ended["a"].startswith("its robot has named another session")

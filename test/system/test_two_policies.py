@@ -105,7 +105,7 @@ def test_a_tree_runs_two_policies_in_turns_and_opens_one_session_with_each(cell:
     # Longer than a server keeps a session whose robot asks another one.
     seconds = OWN_REQUEST_NS / 1e9 + 2.0
     second = cell.run("task=placer", chunks=int(max(FOREIGN_REQUESTS_MAX, 4 * seconds)))
-    assert (second.server, second.policy) == (PLACER, "task=placer")
+    assert (second.server, second.policy) == (PLACER, PLACE)
     assert list(second.kept_sessions) == [first.session_id]
     assert cell.sessions(PICKER) == [first.session_id]
     again = cell.run(PICK)

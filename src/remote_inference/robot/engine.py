@@ -236,7 +236,7 @@ class Engine(OperatedRobot):
 
         policy: a name or tag of which `handshake.policies` finds no problem; empty keeps the old.
         """
-        self.policy_refused, before = "", self.handshake.session
+        self.policy_refused, self._pauses_at_release, before = "", "", self.handshake.session
         effects = self.handshake.use_policy(policy, now_ns) if policy else []
         effects += self._change_session(before, f"changes to the policy {policy}", now_ns)
         self._drop_plan(now_ns)
@@ -245,7 +245,11 @@ class Engine(OperatedRobot):
     def _refuse_policy(self, problem: str, now_ns: int) -> list[Effect]:
         """Pause, and go back to the policy of before: a server refuses this robot for a goal's policy."""
         self.policy_refused = f"the policy {self.handshake.policies.wanted} is refused by {problem}"
-        effects = [*self.pause(self.policy_refused), *self.handshake.give_policy_back(now_ns)]
+        effects = self.handshake.give_policy_back(now_ns)
+        if self.taken_over:  # a person keeps the arm
+            self._pauses_at_release = self.policy_refused
+        else:
+            effects += self.pause(self.policy_refused)
         effects += self._change_session(None, "goes back to the policy before", now_ns)
         return [*effects, Warn(self.policy_refused, repeats=False)]
 
@@ -255,12 +259,17 @@ class Engine(OperatedRobot):
         if session is before:
             return []
         self.cycle.abandon()
+        self._supervisor.need_no_server(now_ns)  # the time without a server was another policy's
         if session is None:
             return self._supervisor.lose_session(cause, now_ns)
         self.cycle.use(self.image_features, session.observation_steps, now_ns)
-        self._supervisor.forgive()
-        self.cycle.begin_session(self.handshake.expected_latency_s)
+        self._begin_session()
         return []
+
+    def _begin_session(self) -> None:
+        session = self.handshake.session
+        self._supervisor.forgive()
+        self.cycle.begin_session(self.handshake.expected_latency_s, session.policy_name if session else "")
 
     def take_over(self, now_ns: int) -> tuple[str, list[Effect]]:
         """Let a person command instead of the policy, which is asked nothing. Return why not, or ''."""
@@ -330,8 +339,7 @@ class Engine(OperatedRobot):
         was_open = self.handshake.open
         effects = self.handshake.advance(now_ns)
         if self.handshake.open and not was_open:
-            self._supervisor.forgive()
-            self.cycle.begin_session(self.handshake.expected_latency_s)
+            self._begin_session()
         return effects
 
     def _lose_session(self, cause: str, now_ns: int, *, move_on: bool = False) -> list[Effect]:

@@ -59,6 +59,7 @@ class OperatedRobot(ABC):
         self._unsubscribed: tuple[str, ...] = ()  # destinations, by the control thread
         self._stopped_by = ""  # the latched stop that has been carried out
         self._mistrusted = ""  # what a controller makes of its commands otherwise than is meant, in words
+        self._pauses_at_release = ""  # why the robot pauses once the person lets it go, in words
         self._starts_when_safe = config.autostart and bool(contract.stops)
         if not config.autostart or contract.stops:
             self.control.pause(STARTS_WHEN_SAFE if config.autostart else STARTS_PAUSED)
@@ -163,7 +164,9 @@ class OperatedRobot(ABC):
             return problem, []
         self._begin_plan(now_ns)
         self.control.change(taken_over=False, forget=True, blend_in=True)
-        return "", [Inform("released to the policy"), *self.tick(now_ns)]
+        cause, self._pauses_at_release = self._pauses_at_release, ""
+        effects = self.pause(cause) if cause else []
+        return "", [Inform("released to the policy"), *effects, *self.tick(now_ns)]
 
     def _drop_plan(self, now_ns: int) -> None:
         """Empty the queue, and use nothing of a sensor or a person from before now: a plan begins anew."""

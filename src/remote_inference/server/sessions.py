@@ -132,6 +132,15 @@ class Session:
         arrival_ns = letter.arrival_ns if (letter := self.mailbox.letter) else 0
         return max(self.opened_ns, self.last_request_ns, arrival_ns)
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether the robot says that it keeps the session while it uses another."""
+        return self.link is not None and self.session_id in self.link.kept
+
+    def note_kept(self, now_ns: int) -> None:
+        """Count time and requests for other sessions anew from when the robot uses this one again."""
+        self.last_request_ns, self.foreign_requests, self.oversized_requests = now_ns, 0, 0
+
     def is_present(self) -> bool:
         """Return whether the robot is still at the other end of its link."""
         return self.link is not None and self.link.is_present()
@@ -264,12 +273,23 @@ class SessionExpiry:
         self._grace_ns = int(grace_s * 1e9)
         self._idle_timeout_ns = int(idle_timeout_s * 1e9)
         self._seen_ns: dict[str, int] = {}  # when each session's robot was last present
+        self._foreign_ns: dict[
+            str, int
+        ] = {}  # since when a robot may use another: time to hear that it keeps this
 
     def expired(
         self, sessions: Iterable[Session], is_present: Callable[[Session], bool], now_ns: int
     ) -> list[tuple[Session, str]]:
         """Return the sessions to end, each with its reason. A robot counts as present when it opens one."""
         sessions = tuple(sessions)
+        for session in sessions:
+            if session.is_kept:
+                session.note_kept(now_ns)
+        self._foreign_ns = {
+            one.session_id: self._foreign_ns.get(one.session_id, now_ns)
+            for one in sessions
+            if one.foreign_requests
+        }
         self._seen_ns = {
             session.session_id: now_ns
             if is_present(session)
@@ -282,10 +302,9 @@ class SessionExpiry:
         gone_ns = now_ns - self._seen_ns[session.session_id]
         if gone_ns >= self._grace_ns:
             return f"its robot has been gone for {gone_ns / 1e9:.0f} s"
-        if session.link is not None and session.session_id in session.link.kept:
-            return ""
         asked_ns = now_ns - session.last_asked_ns
-        if session.foreign_requests >= FOREIGN_REQUESTS_MAX and asked_ns >= OWN_REQUEST_NS:
+        foreign_ns = now_ns - self._foreign_ns.get(session.session_id, now_ns)
+        if session.foreign_requests >= FOREIGN_REQUESTS_MAX and min(asked_ns, foreign_ns) >= OWN_REQUEST_NS:
             return f"its robot has named another session in {session.foreign_requests} requests in a row"
         if session.oversized_requests >= OVERSIZED_REQUESTS_MAX:
             count = session.oversized_requests

@@ -212,6 +212,7 @@ class TaskAction:
     def _view(self) -> RobotView:
         engine = self._engine
         return RobotView(
+            paused=engine.paused,  # first: why it pauses is there before it does, on another thread
             state_name=engine.machine.state.name,
             cause=engine.machine.cause,
             dead=engine.dead,
@@ -219,7 +220,6 @@ class TaskAction:
             stop=engine.stops.latched,
             policy_refused=engine.policy_refused,
             taken_over=engine.taken_over,
-            paused=engine.paused,
             pauses=engine.pauses,
             chunks=engine.counters.chunks_merged,
             holds=self._unfed_ticks(),

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from remote_inference.base.exchange import SessionOffer, SessionReply
+
+UNLISTED_MAX = 3  # statuses in a row: one from before the session does not list it either
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,17 @@ class Attempt:
     is_listed: bool = False
     unlisted: int = 0
 
+    def after_status(self, is_listed: bool) -> Attempt:
+        """Return what is known after a status of the session's server that names it, or does not."""
+        if is_listed:
+            return replace(self, is_listed=True, unlisted=0)
+        return replace(self, unlisted=self.unlisted + 1)
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the server has ended the session, by its statuses."""
+        return self.unlisted >= (1 if self.is_listed else UNLISTED_MAX)
+
 
 @dataclass(frozen=True)
 class KeptSession:
@@ -31,7 +44,3 @@ class KeptSession:
     offer: SessionOffer
     session: SessionReply
     attempt: Attempt
-
-    def is_open(self, instance_id: str, sessions: tuple[str, ...]) -> bool:
-        """Return whether its server's status says so."""
-        return instance_id == self.session.server_instance_id and self.session.session_id in sessions

@@ -23,7 +23,6 @@ from remote_inference.robot.requests.timing import Timing, find_timing_problem, 
 from remote_inference.robot.safety import effects
 from remote_inference.robot.safety.effects import CloseSession, Effect, Inform, Warn
 
-UNLISTED_MAX = 3  # statuses in a row: one from before the session does not list it either
 DUPLICATE_WARNING_NS = 10_000_000_000  # between two warnings
 INVITATION_JITTER_S = 0.2  # 300 robots then ask for 3 sessions in 2 ms, which a server grants as fast
 DISCOVERY_NS = 5_000_000_000  # of discovery: until then a silent server is not worth a warning
@@ -168,6 +167,9 @@ class Handshake:
         self._invitations.answer(server, session_in_the_way=reply.rejection in admission.OCCUPIED_REJECTIONS)
         if self.established and reply.rejection == admission.NAME_REJECTION:
             raise FatalMismatch("another process has taken this robot over")
+        if reply.policy_name and (problem := self.policies.find_other(server, reply)):
+            self._fail(now_ns)
+            return [*self.close_unused(server, reply), Warn(f"server {server}: {problem}")]
         fingerprint = None if self._config.accept_new_policy else self.policies.fingerprint
         # Cameras chosen for a policy that has been exchanged since: the next offer fits the new one.
         if not (reply.rejection == admission.CAMERAS_REJECTION and self._unused_images()):
@@ -175,9 +177,6 @@ class Handshake:
         if not reply.accepted:
             self._fail(now_ns)
             return [Warn(f"server {server} refuses ({reply.rejection}): {reply.message}")]
-        if problem := self.policies.find_other(server, reply):
-            self._fail(now_ns)
-            return [*self.close_unused(server, reply), Warn(f"server {server}: {problem}")]
         if problem := find_timing_problem(self._timing(reply)):
             raise FatalMismatch(problem)
         self.policies.note_session(reply)
@@ -216,19 +215,13 @@ class Handshake:
 
     def take_server_status(self, server: str, instance_id: str, sessions: tuple[str, ...]) -> str:
         """Handle a ServerStatus; return why the session is lost, or an empty string."""
-        if server in self._kept and not self._kept[server].is_open(instance_id, sessions):
-            del self._kept[server]
+        self._look_at_kept(server, instance_id, sessions)
         if self.session is None or not self.open or server != self.server:
             return ""
         if instance_id != self.session.server_instance_id:
             return "" if self.duplicate_servers.include(server, instance_id) else "server restarted"
-        if self.session.session_id in sessions:
-            self._attempt = replace(self._attempt, is_listed=True)
-            return ""
-        self._attempt = replace(self._attempt, unlisted=self._attempt.unlisted + 1)
-        if self._attempt.is_listed or self._attempt.unlisted >= UNLISTED_MAX:
-            return "server closed the session"
-        return ""
+        self._attempt = self._attempt.after_status(self.session.session_id in sessions)
+        return "server closed the session" if self._attempt.is_ended else ""
 
     def take_delivery(self) -> None:
         """Note a chunk: when a session that has delivered is lost, the next attempt needs no pause."""
@@ -318,7 +311,8 @@ class Handshake:
 
         A session with a server of another policy is kept, and one that was kept before is in use at once.
         """
-        self.policies.choose(policy)
+        known = (self.server, *self._kept, *self.policies.listed)
+        self.policies.choose(self.policies.find_name(policy, known))
         servers = self.policies.servers
         first = next((server for server in servers if server in self._kept), None)
         if self.server in servers and (self.open or first is None):
@@ -344,11 +338,23 @@ class Handshake:
 
     def give_policy_back(self, now_ns: int) -> list[Effect]:
         """Use the policy before the one that was refused."""
-        self._fail(now_ns)
         effects = self.use_policy(self.policies.before, now_ns)
         if self.session is None:
-            self.servers.only(self.policies.servers)
+            self._fail(now_ns)
         return effects
+
+    def _look_at_kept(self, server: str, instance_id: str, sessions: tuple[str, ...]) -> None:
+        """Forget a kept session that its server has ended."""
+        if (kept := self._kept.get(server)) is None:
+            return
+        if instance_id != kept.session.server_instance_id:
+            if not self.duplicate_servers.include(server, instance_id):
+                del self._kept[server]
+            return
+        attempt = kept.attempt.after_status(kept.session.session_id in sessions)
+        self._kept[server] = replace(kept, attempt=attempt)
+        if attempt.is_ended:
+            del self._kept[server]
 
     @property
     def kept_sessions(self) -> list[str]:

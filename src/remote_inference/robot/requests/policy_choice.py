@@ -26,6 +26,11 @@ class PolicyChoice:
         self._fingerprints: dict[str, str] = {}  # of the first session with each that was wanted
 
     @property
+    def listed(self) -> tuple[str, ...]:
+        """All servers of the robot, in order of preference."""
+        return self._listed
+
+    @property
     def servers(self) -> tuple[str, ...]:
         """The servers of the wanted policy, in order of preference."""
         if self.wanted:
@@ -71,9 +76,17 @@ class PolicyChoice:
         return tuple(server for server in self._listed if policy in served.get(server, ()))
 
     def choose(self, policy: str) -> None:
-        """Want a policy."""
-        if policy != self.wanted:
-            self.before, self.wanted = self.wanted, policy
+        """Want a policy, by its name. One that no server has granted yet is not one to go back to."""
+        if policy == self.wanted:
+            return
+        if not self.is_on_trial:
+            self.before = self.wanted or self._first
+        self.wanted = policy
+
+    def find_name(self, policy: str, servers: Sequence[str]) -> str:
+        """Return the policy for which a name or tag stands: of the first of these servers that has it."""
+        served = (self._served[server] for server in servers if policy in self._served.get(server, ()))
+        return next((names[0] for names in served), policy)
 
     def find_other(self, server: str, reply: SessionReply) -> str:
         """Return which other policy a session is of, in words; empty when it is of the wanted one."""
@@ -84,6 +97,7 @@ class PolicyChoice:
 
     def note_session(self, reply: SessionReply) -> None:
         """Note the first session of the wanted policy: later ones must have the same weights."""
-        self._fingerprints.setdefault(self.wanted, reply.policy_fingerprint)
+        for name in (self.wanted, reply.policy_name):
+            self._fingerprints.setdefault(name, reply.policy_fingerprint)
         if self._keeps_first and not self.wanted:
             self._first = self._first or reply.policy_name

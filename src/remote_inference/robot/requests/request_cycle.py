@@ -63,6 +63,8 @@ class RequestCycle:
         self._first_wait_s = config.degraded_after_s  # for an answer, until one has come
         self.latency = LatencyWindow(config.latency_quantile)  # request to arrival
         self._delay = LatencyWindow(config.latency_quantile)  # capture to arrival
+        self._policy = ""  # whose they are
+        self._known: dict[str, tuple[LatencyWindow, LatencyWindow]] = {}  # of policies not used now
         self._relative = RelativeRows(contract)
         self.sources: tuple[str, ...] = contract.topics  # the observation's
         self.stale_sources: tuple[str, ...] = contract.topics
@@ -76,11 +78,19 @@ class RequestCycle:
         """Return the time for which the queued actions last [s]: until the last one, or the age bound."""
         return self._queue.playback_left_ns(now_ns, self._period_ns, self._max_action_age_ns) / 1e9
 
-    def begin_session(self, expected_latency_s: float) -> None:
+    def begin_session(self, expected_latency_s: float, policy: str = "") -> None:
         """Leave the next cycle out of the latencies: it pays for cold caches and connections.
 
+        policy: its name; each has latencies of its own.
         expected_latency_s: the delay of a robot that has not measured any yet: it moves on no delay of zero.
         """
+        if policy != self._policy and self._policy:
+            quantile = self._config.latency_quantile
+            self._known[self._policy] = self.latency, self._delay
+            fresh = LatencyWindow(quantile), LatencyWindow(quantile)
+            self.latency, self._delay = self._known.pop(policy, fresh)
+            self._late_s = 0.0
+        self._policy = policy
         self.latency.skip_next()
         self._delay.skip_next()
         self._delay.expect(expected_latency_s)

@@ -130,7 +130,12 @@ class ServerList:
             self._loading.pop(server, None)
 
     def only(self, servers: Sequence[str], *, first: str | None = None) -> None:
-        """Try these servers alone. first: the one that is tried next, or in use; None: the first of them."""
+        """Try these servers alone, or those of before when there are none.
+
+        first: the one that is tried next, or in use; None: the first of them.
+        """
+        if not servers:
+            return
         self._servers = tuple(servers)
         self._index = 0 if first is None else self._servers.index(first)
 

@@ -230,7 +230,7 @@ class SessionServices:
         quiet_ns = time.monotonic_ns() - round(QUIET_AFTER_S * 1e9)
         for session in self.registry.all():
             if isinstance(session.link, RosLink):
-                uses_another = session.foreign_requests > 0
+                uses_another = session.foreign_requests > 0 or session.is_kept
                 session.link.listen(is_quiet=uses_another or session.last_asked_ns < quiet_ns)
 
     # -- services ------------------------------------------------------------------------------------------
