@@ -99,9 +99,10 @@ test-hud: setup .venv/hud/.packages  ## let HUD's own agents drive our simulated
 	@$(CLEAN) REMOTE_INFERENCE="$(BIN)/remote-inference" PATH="$(BIN):$$PATH" $(HUD)/bin/python -m pytest \
 		--confcutdir=test/hud -o pythonpath= test/hud $(ARGS)
 
-test-environments: $(ENVIRONMENTS)/.package  ## evaluate policies in gym-pusht, gym-aloha and gymnasium-robotics (2 GB)
+test-environments: $(ENVIRONMENTS)/.package  ## evaluate policies in gym-pusht, gym-aloha and gymnasium-robotics, play rollouts on a Ray cluster (2 GB)
 	@$(RUN_ENVIRONMENTS) python -m pytest --confcutdir=test/gymnasium_environments -o pythonpath= \
 		test/gymnasium_environments $(ARGS)
+	@$(RUN_ENVIRONMENTS) python -m pytest --confcutdir=test/cluster -o pythonpath=test test/cluster $(ARGS)
 
 fuzz: setup  ## try a million spoiled inputs on all that reads bytes from outside (ARGS="--inputs 60000 --seed 7")
 	@$(RUN) PYTHONPATH=test python test/fuzz/fuzz.py $(ARGS)

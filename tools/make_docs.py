@@ -27,11 +27,6 @@ from markdown_table import make_table
 
 import remote_inference
 from remote_inference.learn.evaluation.episode_ledger import FAILURES
-from remote_inference.learn.leases import (
-    DESCRIPTIONS as SLOT_DESCRIPTIONS,
-    TRANSITIONS as SLOT_TRANSITIONS,
-    SlotState,
-)
 from remote_inference.learn.weights.reasons import Reason
 from remote_inference.robot.safety.state_machine import DESCRIPTIONS, TRANSITIONS, Event, State
 from remote_inference.robot.watchdog import (
@@ -92,21 +87,6 @@ def watchdog_table() -> str:
     return make_table(
         ("state", "meaning", "entered when"),
         ((f"`{state.name}`", WATCHDOG_DESCRIPTIONS[state], entries(state)) for state in WatchdogState),
-    )
-
-
-def slots_table() -> str:
-    """Return the states of a slot in a pool, and what leads out of each."""
-
-    def exits(state: SlotState) -> str:
-        left = {event: after for (before, event), after in SLOT_TRANSITIONS.items() if before is state}
-        return "; ".join(
-            f"{event.value} ({SLOT_DESCRIPTIONS[event]}): {after.value}" for event, after in left.items()
-        )
-
-    return make_table(
-        ("state", "meaning", "left when"),
-        ((state.value, SLOT_DESCRIPTIONS[state], exits(state)) for state in SlotState),
     )
 
 
@@ -190,11 +170,9 @@ TABLES = {
     "weight_refusals": weight_refusals_table,
     "transitions": transitions_table,
     "watchdog": watchdog_table,
-    "slots": slots_table,
     "parameters": settings_tables.parameters_table,
     "recorder": settings_tables.recorder_table,
     "environment_node": settings_tables.environment_node_table,
-    "pool": settings_tables.pool_table,
     "manifest": settings_tables.manifest_table,
     "contract": settings_tables.contract_table,
     "evaluation": settings_tables.evaluation_table,

@@ -18,7 +18,6 @@ from remote_inference.base.contract.contract import Contract
 from remote_inference.base.documents.document import Document, allowed_names
 from remote_inference.learn.evaluation.document import Evaluation
 from remote_inference.learn.nodes.environment import EnvironmentParameters
-from remote_inference.learn.nodes.environment_pool import PoolConfig
 from remote_inference.robot.config import RobotConfig
 from remote_inference.server.manifest.manifest import Manifest
 from remote_inference.server.policies.hold import HoldConfig
@@ -53,11 +52,6 @@ def recorder_table() -> str:
 def environment_node_table() -> str:
     """Return every parameter of the node `environment`."""
     return _settings_table(EnvironmentParameters.every_key().items(), ROS_TYPES)
-
-
-def pool_table() -> str:
-    """Return every parameter of the pool's node."""
-    return _settings_table(PoolConfig.every_key().items(), ROS_TYPES)
 
 
 def manifest_table() -> str:

@@ -61,13 +61,11 @@ from remote_inference.learn.rollouts import (
     GroupPolicy as GroupPolicy,
     LocalPolicy as LocalPolicy,
     LocalTransport as LocalTransport,
+    RayTransport as RayTransport,
     RolloutError as RolloutError,
     RolloutPool as RolloutPool,
     Sampling as Sampling,
     Trajectory as Trajectory,
-)
-from remote_inference.learn.rollouts.pool_client import (
-    connect_to_pool as connect_to_pool,
 )
 from remote_inference.learn.rollouts.saving import (
     save_lerobot as save_lerobot,

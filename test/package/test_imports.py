@@ -16,7 +16,6 @@ ALLOWED = {
     "remote_inference.server.nodes.policy_server": set(),  # its policy's libraries come with the back end
     "remote_inference.bags.nodes.bag_recorder": set(),
     "remote_inference.learn.nodes.belt_arm": {"mujoco"},
-    "remote_inference.learn.nodes.environment_pool": set(),  # its simulators are processes
 }
 
 

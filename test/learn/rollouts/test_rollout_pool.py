@@ -15,8 +15,6 @@ import pytest
 
 from remote_inference.base.policy import Float32Array, PolicyError, PolicyObservation
 from remote_inference.learn.environment import EnvError
-from remote_inference.learn.environments.slot_pool import Grant, SlotPool
-from remote_inference.learn.leases import LeaseError, SlotState
 from remote_inference.learn.rollouts import (
     BlockingRolloutPool,
     Group,
@@ -28,6 +26,7 @@ from remote_inference.learn.rollouts import (
     blocking_pool,
     pool as pool_module,
 )
+from remote_inference.learn.rollouts.slots import LeaseError
 from support.environments.drawer import CHUNK, STATE, PullPolicy
 from support.environments.drawer_pool import Drawers
 from support.importable import python_path
@@ -160,12 +159,12 @@ def test_a_pool_that_cannot_open_holds_nothing_and_says_the_first_error(played: 
     drawers = Drawers(3, broken_start=RuntimeError("no rails"))
     with pytest.raises(LeaseError, match=r"slot \d: RuntimeError: no rails"):
         played.groups(drawers, 3, PullPolicy(), {"seed": 1})
-    assert set(drawers.pool.states) == {SlotState.FREE}
+    assert drawers.transport.free == 3
 
 
 def test_a_pool_larger_than_what_is_free_is_refused_with_the_load(played: Played) -> None:
     drawers = Drawers(3)
-    drawers.pool.lease("somebody", 2)[1].result(WAIT_S)
+    asyncio.run(drawers.transport.lease("somebody", 2))
     with pytest.raises(LeaseError, match="found 2 slots asked for; 1 of 3 are free, 2 held by somebody"):
         played.groups(drawers, 2, PullPolicy(), {"seed": 1})
 
@@ -228,40 +227,19 @@ def test_a_closed_pool_and_one_that_is_not_open_refuse(played: Played) -> None:
     pool.close()
 
 
-def test_an_open_pool_renews_its_lease() -> None:
-    drawers = Drawers(2, lease_s=0.3)
-
-    async def play() -> None:
-        async with RolloutPool(drawers.transport, 2) as pool:
-            renewed = asyncio.Event()
-            renew = pool.slots.renew
-
-            async def note() -> None:
-                await renew()
-                renewed.set()
-
-            pool.slots.renew = note  # type: ignore[method-assign]
-            for _ in range(3):
-                renewed.clear()
-                await asyncio.wait_for(renewed.wait(), WAIT_S)
-            assert drawers.pool.states == (SlotState.HELD,) * 2
-
-    asyncio.run(play())
-
-
 def test_a_caller_that_is_cancelled_while_slots_connect_or_a_group_is_played_holds_nothing() -> None:
     drawers = Drawers(2, step_s=0.01)
 
     async def play() -> None:
         async with RolloutPool(drawers.transport, 2) as pool:
             group = asyncio.create_task(pool.run_group(LocalPolicy(PullPolicy(step=0.0)), seed=0))
-            while not (drawers.pool._slots[0].is_touched):
+            while not drawers.made[0].is_stepped.is_set():
                 await asyncio.sleep(0)
             group.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await group
             assert len(await pool.run_group(LocalPolicy(PullPolicy()), seed=10, max_steps=5)) == 2
-        assert set(drawers.pool.states) == {SlotState.FREE}
+        assert drawers.transport.free == 2
 
     asyncio.run(play())
 
@@ -272,8 +250,7 @@ def test_a_caller_that_is_cancelled_while_slots_connect_or_a_group_is_played_hol
         opening.cancel()
         with pytest.raises(asyncio.CancelledError):
             await opening
-        while set(free.pool.states) != {SlotState.FREE}:
-            await asyncio.sleep(0.01)
+        assert free.transport.free == 2
         await free.transport.close()
 
     asyncio.run(asyncio.wait_for(connect(), WAIT_S))
@@ -282,10 +259,6 @@ def test_a_caller_that_is_cancelled_while_slots_connect_or_a_group_is_played_hol
 class Reluctant(LocalTransport):
     """Cannot be closed without an error."""
 
-    def __init__(self, pool: SlotPool) -> None:
-        super().__init__(pool)
-        self.grants: list[Grant] = []
-
     async def close(self) -> None:
         await super().close()
         raise EnvError("the door jams")
@@ -293,7 +266,7 @@ class Reluctant(LocalTransport):
 
 def test_an_error_while_closing_is_told_unless_there_was_one_before() -> None:
     async def close(error: Exception | None) -> None:
-        async with RolloutPool(Reluctant(Drawers(1).pool), 1):
+        async with RolloutPool(Reluctant(Drawers(1).make, 1), 1):
             if error is not None:
                 raise error
 
@@ -303,11 +276,11 @@ def test_an_error_while_closing_is_told_unless_there_was_one_before() -> None:
         asyncio.run(close(ZeroDivisionError("the first")))
     with (
         pytest.raises(ZeroDivisionError, match="the first"),
-        BlockingRolloutPool(Reluctant(Drawers(1).pool), 1),
+        BlockingRolloutPool(Reluctant(Drawers(1).make, 1), 1),
     ):
         raise ZeroDivisionError("the first")
     broken = Drawers(1, broken_start=RuntimeError("no rails"))
-    with pytest.raises(LeaseError, match="no rails"), BlockingRolloutPool(Reluctant(broken.pool), 1):
+    with pytest.raises(LeaseError, match="no rails"), BlockingRolloutPool(Reluctant(broken.make, 1), 1):
         pass
 
 
@@ -322,10 +295,13 @@ def test_closing_never_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_module, "CLOSE_S", 0.2)
     with (
         pytest.raises(RolloutError, match=r"not released within 0\.2 s"),
-        BlockingRolloutPool(Hung(Drawers(1).pool), 1),
+        BlockingRolloutPool(Hung(Drawers(1).make, 1), 1),
     ):
         pass
-    with pytest.raises(ZeroDivisionError, match="the first"), BlockingRolloutPool(Hung(Drawers(1).pool), 1):
+    with (
+        pytest.raises(ZeroDivisionError, match="the first"),
+        BlockingRolloutPool(Hung(Drawers(1).make, 1), 1),
+    ):
         raise ZeroDivisionError("the first")
 
 

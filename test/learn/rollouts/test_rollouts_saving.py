@@ -8,6 +8,7 @@ import asyncio
 import json
 import math
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -149,9 +150,9 @@ def test_isolation_is_proven_by_repeating_each_rollout_in_another_slot(group: Gr
 
 def test_slots_that_leak_are_found() -> None:
     class Leaking(Drawers):
-        def _make(self) -> Any:
-            made = super()._make()
-            number = self.made
+        def make(self) -> Any:
+            made = super().make()
+            number = len(self.made)
             reset = made.reset
 
             def leak(seed: int, task: str, wanted: Any) -> Any:
@@ -241,9 +242,17 @@ def test_numbers_that_no_rollouts_can_be_played_with_are_named(
     assert f"{option}: found {found}, expected {expected} or more" in capsys.readouterr().err
 
 
-def test_options_of_an_environment_in_a_pool_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rollouts", "--pool", "/environment_pool", "--option", "step_s=0.1"]) == 2
-    assert "--option: found beside --pool, whose node has the options" in capsys.readouterr().err
+@pytest.mark.skipif(
+    find_spec("ray") is not None, reason="Ray is installed: its own tests are in test/cluster"
+)
+def test_a_cluster_without_ray_is_refused_with_what_installs_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "pull.manifest.yaml").write_text(MANIFEST)
+    command = ["rollouts", "--environment", "support.environments.drawer:Drawer", "--on", "auto", "--policy"]
+    assert main([*command, str(tmp_path / "pull.manifest.yaml")]) == 2
+    expected = "ray: found none, expected it installed: pip install 'ros-remote-inference[cluster]'"
+    assert expected in capsys.readouterr().err
 
 
 def test_an_environment_that_cannot_be_made_is_told_in_a_line(

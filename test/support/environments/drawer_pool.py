@@ -7,7 +7,6 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from remote_inference.learn.environments.slot_pool import SlotPool
 from remote_inference.learn.rollouts import LocalTransport
 from support.environments.drawer import Drawer
 
@@ -20,6 +19,7 @@ class SlotDrawer(Drawer):
     def __init__(self, broken_start: Exception | None = None, **options: Any) -> None:
         super().__init__(**options)
         self._broken_start = broken_start
+        self.is_stepped = threading.Event()
 
     def start(self) -> None:
         if self._broken_start is not None:
@@ -28,18 +28,19 @@ class SlotDrawer(Drawer):
     def abort(self) -> None:
         pass
 
+    def step(self, action: Any) -> Any:
+        self.is_stepped.set()
+        return super().step(action)
+
 
 class Drawers:
     """Makes a drawer for each slot; `options` for the next ones may be changed."""
 
-    def __init__(self, slots: int = 4, lease_s: float = 10.0, **options: Any) -> None:
+    def __init__(self, slots: int = 4, **options: Any) -> None:
         self.options = options
-        self.made = 0
-        self._lock = threading.Lock()
-        self.pool = SlotPool(self._make, slots, lease_s=lease_s)
-        self.transport = LocalTransport(self.pool)
+        self.made: list[SlotDrawer] = []
+        self.transport = LocalTransport(self.make, slots)
 
-    def _make(self) -> SlotDrawer:
-        with self._lock:
-            self.made += 1
-        return SlotDrawer(**self.options)
+    def make(self) -> SlotDrawer:
+        self.made.append(SlotDrawer(**self.options))
+        return self.made[-1]

@@ -27,7 +27,6 @@ def start(
             "environment": "belt_arm",
             "contract": str(share_path("config", "belt_arm.contract.yaml")),
         },
-        "environment_pool": {"environment": "belt_arm", "slots": 2},
         "bag_recorder": {"path": str(folder / "bag"), "topics": ["/joint_states"]},
     }[executable]
     words = [word for name, value in parameters.items() for word in ("-p", f"{name}:={json.dumps(value)}")]

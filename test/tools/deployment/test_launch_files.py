@@ -19,7 +19,7 @@ import pytest
 from remote_inference.tools.deployment import bringup, middleware, zenoh_config
 
 LAUNCH = Path(__file__).parents[3] / "launch"
-ROUTED = ("robot", "server", "pool")
+ROUTED = ("robot", "server")
 
 
 @dataclass
@@ -189,11 +189,6 @@ def test_a_router_without_a_protocol_starts_nothing(name: str, log: Log) -> None
 @pytest.mark.parametrize(
     ("name", "arguments", "problem"),
     [
-        ("pool", {"slots": "many"}, "slots: found 'many', expected a whole number"),
-        ("pool", {"slots": ""}, "slots: found '', expected a whole number"),
-        ("pool", {"slots": "2.5"}, "slots: found '2.5', expected a whole number"),
-        ("pool", {"lease_s": "10 s"}, "lease_s: found '10 s', expected a number"),
-        ("pool", {"options": "{"}, "options: found '{', expected JSON"),
         ("environment", {"options": "3"}, "options: found '3', expected a JSON object"),
         ("robot", {"namespace": "robot 1"}, "namespace: found ' ' in '/robot 1'"),
         ("environment", {"namespace": "robot 1"}, "namespace: found ' ' in '/robot 1'"),

@@ -28,7 +28,6 @@ MODULES = {
     "bag_recorder": "remote_inference.bags.nodes.bag_recorder",
     "command_watchdog": "remote_inference.robot.nodes.command_watchdog",
     "environment": "remote_inference.learn.nodes.environment",
-    "environment_pool": "remote_inference.learn.nodes.environment_pool",
 }
 
 
@@ -65,7 +64,6 @@ belt_arm = partial(start, "belt_arm")
 bag_recorder = partial(start, "bag_recorder")
 command_watchdog = partial(start, "command_watchdog")
 environment = partial(start, "environment")
-environment_pool = partial(start, "environment_pool")
 
 if __name__ == "__main__":
     sys.exit(start(sys.argv[1]))

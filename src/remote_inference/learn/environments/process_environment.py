@@ -15,10 +15,10 @@ import struct
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,6 @@ from remote_inference.learn.environment import (
     require_promised,
 )
 from remote_inference.learn.environments import make_environment
-from remote_inference.learn.environments.policy_view import Actions, execute_actions
 from remote_inference.learn.environments.runners import Timeouts
 from remote_inference.server.frameworks.openpi import pack, unpack_map
 
@@ -132,75 +131,17 @@ def step_from_map(found: Mapping[str, Any]) -> Step:
     return Step(observation_from_map(found), found["reward"], found["terminated"], found["truncated"])
 
 
-# -- What is done with the environment of a leased slot: in this process, or packed for a holder elsewhere
-
-
-@dataclass(frozen=True)
-class Touch:
-    """One call on a slot's environment. kind: one of KINDS, which decides the fields in use.
-
-    actions: `[n, A]` of the environment, executed one after another.
-    """
-
-    kind: str
-    seed: int = 0
-    task: str = ""
-    wanted: Sequence[str] = ()
-    actions: Actions = field(default_factory=lambda: np.empty(0))
-
-    def run(self, environment: Environment) -> Any:
-        """Return what the environment shows: an observation, steps, metrics or a picture. Raises EnvError."""
-        if self.kind not in KINDS:
-            raise EnvError(f"touch: found {self.kind!r}, expected one of {', '.join(KINDS)}")
-        return KINDS[self.kind].run(environment, self)
-
-    def run_packed(self, environment: Environment) -> bytes:
-        """Return what the environment shows as a frame for `read`. Raises EnvError."""
-        shown = self.run(environment)
-        frame = pack(KINDS[self.kind].to_map(shown))
-        if len(frame) > MAX_FRAME_BYTES:
-            raise EnvError(
-                f"{environment.spec.name}: {self.kind}: found an answer of {len(frame)} bytes, expected "
-                f"{MAX_FRAME_BYTES} at most: execute fewer actions at a time"
-            )
-        return frame
-
-    def read(self, frame: bytes) -> Any:
-        """Return what `run_packed` has packed. Raises WireError, KeyError, TypeError or ValueError."""
-        return KINDS[self.kind].from_map(unpack_map(frame, MAX_FRAME_BYTES))
-
-
-class _Kind(NamedTuple):
-    run: Callable[[Environment, Touch], Any]
-    to_map: Callable[[Any], dict[str, Any]]
-    from_map: Callable[[Mapping[str, Any]], Any]
-
-
-def _execute(environment: Environment, touch: Touch) -> list[Step]:
-    columns, found = len(environment.spec.actions.names), touch.actions.size
-    if found % columns:
-        raise EnvError(f"{environment.spec.name}: found {found} actions, expected rows of {columns}")
-    return execute_actions(environment.step, touch.actions.reshape(-1, columns))
-
-
-KINDS: Mapping[str, _Kind] = {
-    "reset": _Kind(
-        lambda environment, touch: environment.reset(touch.seed, touch.task, touch.wanted),
-        observation_to_map,
-        observation_from_map,
-    ),
-    "execute": _Kind(
-        _execute,
-        lambda steps: {"steps": [step_to_map(step) for step in steps]},
-        lambda found: [step_from_map(step) for step in found["steps"]],
-    ),
-    "metrics": _Kind(
-        lambda environment, _: environment.metrics(),
+# What an environment shows without a step, by method: how it is asked, written and read.
+_SHOWN: Mapping[
+    str, tuple[Callable[[Environment], Any], Callable[[Any], dict[str, Any]], Callable[[Any], Any]]
+] = {
+    "metrics": (
+        lambda environment: environment.metrics(),
         lambda metrics: vars(plain_metrics(metrics)),
         lambda found: Metrics(found["success"], found["values"]),
     ),
-    "render": _Kind(
-        lambda environment, _: environment.render(),
+    "render": (
+        lambda environment: environment.render(),
         lambda picture: {"picture": picture},
         lambda found: found["picture"],
     ),
@@ -211,34 +152,49 @@ KINDS: Mapping[str, _Kind] = {
 END_S = 5.0  # for a process to end when its pipe is closed; then it is killed
 
 
-class ProcessEnvironment:
-    """The environment of another process. For one thread at a time; any may call `abort`.
+class HostedEnvironment(ABC):
+    """An environment that a `Host` elsewhere runs. For one thread at a time; any may call `abort`.
 
-    A call that takes too long, or a process that ends, is an EnvLostError with the environment's name, after
-    which only `reset` is possible: it starts a new process.
+    A call that takes too long, or a host that ends, is an EnvLostError with the environment's name, after
+    which only `reset` is possible: it starts a new host.
     """
 
     spec: EnvironmentSpec  # once it is started
 
     def __init__(self, name: str, options: Mapping[str, Any], timeouts: Timeouts | None = None) -> None:
-        """name, options: of `make_environment`; the process starts by `start` or the first reset."""
+        """name, options: of `make_environment`; the host starts by `start` or the first reset."""
         self._name = name
         self._options = dict(options)
         self._timeouts = timeouts or Timeouts()
-        self._process: subprocess.Popen[bytes] | None = None
         self._lost = "it was not started"
         self._is_aborted = False
 
+    @property
+    @abstractmethod
+    def process_id(self) -> int | None:
+        """Of the host; None after it was lost, until the next reset."""
+
+    @abstractmethod
+    def _launch(self) -> None:
+        """Start a host. Raises EnvError."""
+
+    @abstractmethod
+    def _exchange(self, method: str, timeout_s: float, call: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the host's answer to a call. Raises what `_lose` returns."""
+
+    @abstractmethod
+    def _end(self, grace_s: float) -> None:
+        """End the host, which gets some time to do so by itself."""
+
+    @abstractmethod
+    def _kill(self) -> None:
+        """End the host at once, without waiting; from any thread."""
+
     def start(self) -> None:
-        """Start the process unless it runs. Raises EnvError when the environment cannot be made."""
-        if self._process is not None:
+        """Start the host unless it runs. Raises EnvError when the environment cannot be made."""
+        if self.process_id is not None:
             return
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,  # a terminal's Ctrl-C is for its owner, who ends it and its helpers
-        )
+        self._launch()
         call = {"name": self._name, "options": self._options}
         try:
             self.spec = spec_from_map(self._call("make", self._timeouts.make_s, call))
@@ -247,10 +203,9 @@ class ProcessEnvironment:
             raise
 
     def abort(self) -> None:
-        """End the process for good, without waiting: this call and all later ones raise EnvError."""
+        """End the host for good, without waiting: this call and all later ones raise EnvError."""
         self._is_aborted = True
-        if (process := self._process) is not None:
-            _kill(process)
+        self._kill()
 
     def reset(self, seed: int, task: str, wanted: Sequence[str]) -> EnvironmentObservation:
         self.start()
@@ -272,33 +227,15 @@ class ProcessEnvironment:
         self._lost = "it was closed"
         self._end(END_S)
 
-    @property
-    def process_id(self) -> int | None:
-        """Of the process; None after it was lost, until the next reset."""
-        return self._process.pid if self._process else None
-
     def _show(self, method: str) -> Any:
-        return KINDS[method].from_map(self._call(method, self._timeouts.step_s, {}))
+        return _SHOWN[method][2](self._call(method, self._timeouts.step_s, {}))
 
     def _call(self, method: str, timeout_s: float, call: Mapping[str, Any]) -> dict[str, Any]:
-        process = self._process
-        if process is None:
+        if self.process_id is None:
             raise EnvError(f"{self._name}: {method} refused: {self._lost}; a reset starts it anew")
-        if self._is_aborted:  # maybe before the process was started
+        if self._is_aborted:  # maybe before the host was started
             raise self._lose(f"{method}: it was aborted")
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            write_frame(process.stdin.fileno(), {"method": method, **call})
-            answer = read_frame(process.stdout.fileno(), timeout_s)
-        except TimeoutError as error:
-            raise self._lose(f"{method} took longer than {timeout_s:g} s") from error
-        except PipeClosedError as error:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(END_S)
-            raise self._lose(f"{method}: its process has ended (code {process.returncode})") from error
-        except WireError as error:
-            raise self._lose(f"{method}: {error}") from error
+        answer = self._exchange(method, timeout_s, call)
         if "error" in answer:
             raise (NotFiniteError if answer.get("is_not_finite") else EnvError)(str(answer["error"]))
         return answer
@@ -308,8 +245,46 @@ class ProcessEnvironment:
         self._end(0.0)
         return EnvLostError(f"{self._name}: {reason}")
 
+
+class ProcessEnvironment(HostedEnvironment):
+    """The environment of a process of this machine."""
+
+    _process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def process_id(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    def _launch(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # a terminal's Ctrl-C is for its owner, who ends it and its helpers
+        )
+
+    def _kill(self) -> None:
+        if (process := self._process) is not None:
+            _kill(process)
+
+    def _exchange(self, method: str, timeout_s: float, call: Mapping[str, Any]) -> dict[str, Any]:
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            write_frame(process.stdin.fileno(), {"method": method, **call})
+            return read_frame(process.stdout.fileno(), timeout_s)
+        except TimeoutError as error:
+            raise self._lose(f"{method} took longer than {timeout_s:g} s") from error
+        except PipeClosedError as error:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(END_S)
+            raise self._lose(f"{method}: its process has ended (code {process.returncode})") from error
+        except WireError as error:
+            raise self._lose(f"{method}: {error}") from error
+
     def _end(self, grace_s: float) -> None:
-        """End the process, which gets some time to do so by itself."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -339,14 +314,22 @@ def _end_session(process: subprocess.Popen[bytes]) -> None:
 
 
 class Host:
-    """The process that holds the environment: it runs the calls of its owner, in order."""
+    """Holds an environment and runs the calls of its owner, in order."""
 
     def __init__(self) -> None:
         self._made: Environment | None = None
         self._wanted: tuple[str, ...] = ()
 
-    def call(self, method: str, call: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answer to a call."""
+    def answer(self, method: str, call: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer to a call; its key `error` has what it raised."""
+        try:
+            return self._answer(method, call)
+        except UserError as error:
+            return {"error": str(error), "is_not_finite": isinstance(error, NotFiniteError)}
+        except Exception as error:  # a simulator may raise anything
+            return {"error": f"{method}: {type(error).__name__}: {error}"}
+
+    def _answer(self, method: str, call: Mapping[str, Any]) -> dict[str, Any]:
         if method == "make":
             self._made = make_environment(call["name"], call["options"])
             return spec_to_map(self._made.spec)
@@ -360,7 +343,8 @@ class Host:
             step = environment.step(call["action"])
             require_promised(environment.spec, self._wanted, step.observation, step.reward)
             return step_to_map(step)
-        return KINDS[method].to_map(KINDS[method].run(environment, Touch(method)))
+        show, to_map, _ = _SHOWN[method]
+        return to_map(show(environment))
 
     def close(self) -> None:
         if self._made is not None:
@@ -376,13 +360,7 @@ def main() -> None:
     with suppress(PipeClosedError, KeyboardInterrupt):
         while True:
             call = read_frame(calls)
-            try:
-                answer = host.call(call["method"], call)
-            except UserError as error:
-                answer = {"error": str(error), "is_not_finite": isinstance(error, NotFiniteError)}
-            except Exception as error:  # a simulator may raise anything; it is sent to the owner
-                answer = {"error": f"{call['method']}: {type(error).__name__}: {error}"}
-            write_frame(answers, answer)
+            write_frame(answers, host.answer(call["method"], call))
     host.close()
 
 

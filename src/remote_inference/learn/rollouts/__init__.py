@@ -15,6 +15,7 @@ from remote_inference.learn.rollouts.group import (
     find_advantages,
 )
 from remote_inference.learn.rollouts.pool import RolloutError, RolloutPool
+from remote_inference.learn.rollouts.ray_transport import RayTransport
 from remote_inference.learn.rollouts.transport import LocalTransport, Transport
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "GroupPolicy",
     "LocalPolicy",
     "LocalTransport",
+    "RayTransport",
     "RolloutError",
     "RolloutPool",
     "Sampling",

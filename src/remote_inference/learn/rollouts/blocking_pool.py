@@ -18,7 +18,8 @@ from typing_extensions import Self
 from remote_inference.learn.environment import EnvironmentSpec
 from remote_inference.learn.rollouts.group import Group, GroupPolicy
 from remote_inference.learn.rollouts.pool import RolloutError, RolloutPool
-from remote_inference.learn.rollouts.transport import LeasedSlots, Transport
+from remote_inference.learn.rollouts.slots import Slots
+from remote_inference.learn.rollouts.transport import Transport
 
 Result = TypeVar("Result")
 
@@ -46,7 +47,7 @@ class BlockingRolloutPool:
                 raise
 
     @property
-    def slots(self) -> LeasedSlots:
+    def slots(self) -> Slots:
         """The leased slots, to be called on the pool's loop. Raises RolloutError while there are none."""
         return self._pool.slots
 

@@ -25,7 +25,6 @@ from remote_inference.base.errors import UserError
 from remote_inference.base.policy import PolicyObservation
 from remote_inference.learn.environment import EnvironmentObservation, EnvironmentSpec, Metrics, Step
 from remote_inference.learn.environments.policy_view import Actions, PolicyView, SteppedEpisode
-from remote_inference.learn.leases import LeaseError
 from remote_inference.learn.rollouts.group import (
     Answer,
     ChunkUse,
@@ -35,7 +34,8 @@ from remote_inference.learn.rollouts.group import (
     Trajectory,
     digest_observations,
 )
-from remote_inference.learn.rollouts.transport import LeasedSlots, Transport
+from remote_inference.learn.rollouts.slots import Slots
+from remote_inference.learn.rollouts.transport import Transport
 
 
 class Rollout(SteppedEpisode):
@@ -99,7 +99,6 @@ class Rollout(SteppedEpisode):
 
 Result = TypeVar("Result")
 
-RENEWALS_IN_LEASE = 3.0  # so that one or two may be late
 CLOSE_S = 60.0  # until a transport that does not close is given up
 Progress = Callable[[int, int], None]  # called with a rollout and how many steps it has made
 
@@ -120,8 +119,7 @@ class RolloutPool:
         self._transport = transport
         self._count = count
         self._holder = holder or f"process {os.getpid()} on {socket.gethostname()}"
-        self._slots: LeasedSlots | None = None
-        self._renewal: asyncio.Task[None] | None = None
+        self._slots: Slots | None = None
         self._is_playing = False
 
     async def __aenter__(self) -> Self:
@@ -141,7 +139,7 @@ class RolloutPool:
                 raise
 
     @property
-    def slots(self) -> LeasedSlots:
+    def slots(self) -> Slots:
         """The leased slots. Raises RolloutError while there are none."""
         if self._slots is None:
             raise RolloutError("rollouts: the pool is not open")
@@ -156,16 +154,11 @@ class RolloutPool:
         """Lease the slots. Raises the first error when one of them cannot be connected; none is held then."""
         if self._slots is not None:
             return
-        slots = await self._transport.lease(self._holder, self._count)
-        self._slots = slots  # whole
-        self._renewal = asyncio.create_task(self._renew(slots))
+        self._slots = await self._transport.lease(self._holder, self._count)  # whole
 
     async def close(self) -> None:
         """Release slots and transport, within a minute; safe to call again. Raises the first error."""
         slots, self._slots = self._slots, None
-        renewal, self._renewal = self._renewal, None
-        if renewal is not None:
-            renewal.cancel()
         try:
             if slots is not None:
                 await self._within(slots.release())
@@ -197,9 +190,9 @@ class RolloutPool:
         of samplings than slots.
         """
         slots = self.slots
-        drawn = tuple(samplings or Sampling.spread(seed, len(slots.slots), temperature))
-        if len(drawn) != len(slots.slots):
-            raise RolloutError(f"rollouts: found {len(drawn)} samplings, expected {len(slots.slots)}")
+        drawn = tuple(samplings or Sampling.spread(seed, len(slots), temperature))
+        if len(drawn) != len(slots):
+            raise RolloutError(f"rollouts: found {len(drawn)} samplings, expected {len(slots)}")
         if self._is_playing:
             raise RolloutError("rollouts: a group is being played, expected one at a time")
         self._is_playing = True
@@ -224,12 +217,12 @@ class RolloutPool:
             metrics = await gather(slots.metrics(index) for index in range(len(rollouts)))
         finally:
             self._is_playing = False
-        played = zip(rollouts, slots.slots, slots.process_ids, metrics, strict=True)
+        played = zip(rollouts, range(len(slots)), slots.process_ids, metrics, strict=True)
         return Group(slots.spec, task, seed, tuple(Rollout.finish(*each) for each in played))
 
     @staticmethod
     async def _play(
-        slots: LeasedSlots, policy: GroupPolicy, rollouts: Sequence[Rollout], progress: Progress | None
+        slots: Slots, policy: GroupPolicy, rollouts: Sequence[Rollout], progress: Progress | None
     ) -> None:
         async def execute(index: int, answer: Answer) -> None:
             rollout = rollouts[index]
@@ -241,19 +234,6 @@ class RolloutPool:
         while running := [index for index, rollout in enumerate(rollouts) if not rollout.ended]:
             answers = await policy.answer([(index, rollouts[index].next_request()) for index in running])
             await gather(execute(index, answer) for index, answer in zip(running, answers, strict=True))
-
-    # -- the lease -----------------------------------------------------------------------------------------
-
-    @staticmethod
-    async def _renew(slots: LeasedSlots) -> None:
-        while True:
-            await asyncio.sleep(slots.lease_s / RENEWALS_IN_LEASE)
-            try:
-                await slots.renew()
-            except LeaseError:
-                return  # the next call on a slot raises it
-            except UserError:
-                continue  # a renewal was lost; the next one may come in time
 
     @staticmethod
     async def _within(closing: Awaitable[Result]) -> Result:

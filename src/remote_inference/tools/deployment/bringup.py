@@ -29,7 +29,6 @@ from remote_inference.base.errors import UserError
 from remote_inference.base.exchange import in_namespace
 from remote_inference.base.paths import PACKAGE, share_path
 from remote_inference.base.ros_parameters import PARAMETERS_KEY, find_sections
-from remote_inference.learn.environments.slot_pool import LEASE_S
 from remote_inference.robot.config import RobotConfig
 from remote_inference.tools.deployment import zenoh_config
 
@@ -367,21 +366,3 @@ def simulated_robot(
         "mode": mode,
     }
     return Process("environment", "environment", namespace, parameters, environment=environment())
-
-
-def simulator_pool(
-    environment_name: str,
-    *,
-    slots: int,
-    options: Mapping[str, Any] | None = None,
-    lease_s: float = LEASE_S,
-    name: str = "environment_pool",
-) -> Process:
-    """Describe a pool of simulators. environment_name, options: as make_environment takes them."""
-    parameters = {
-        "environment": environment_name,
-        "options": json.dumps(dict(options or {})),
-        "slots": slots,
-        "lease_s": lease_s,
-    }
-    return Process("environment_pool", name, parameters=parameters, environment=environment())

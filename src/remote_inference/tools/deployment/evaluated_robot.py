@@ -31,6 +31,7 @@ from remote_inference.learn.nodes.evaluated_server import read_spec
 from remote_inference.msg import ActionChunk, ExecutedAction, ServerStatus
 from remote_inference.robot.command import CommandSource
 from remote_inference.server.manifest.manifest import Manifest, load_manifest
+from remote_inference.server.manifest.sections import GATEWAYS
 from remote_inference.srv import GetOutcome, GetStatus
 from remote_inference.tools.deployment import bringup
 from remote_inference.tools.deployment.process_group import ProcessError, ProcessGroup
@@ -46,7 +47,7 @@ LATE_CHUNK_S = 1.0  # after an episode, until its server is one that has sent no
 OUTCOME_PERIOD_S = 0.1
 SIMULATOR = "environment"  # the node's name
 # Sections of a manifest that open ports, write files or take updates.
-_NOT_SERVED = ("openpi", "weights", "health_port", "audit_file", "capture_dir")
+_NOT_SERVED = (*GATEWAYS, "weights", "health_port", "audit_file", "capture_dir")
 
 
 def open_with_own_server(plan: RobotPlan) -> AbstractContextManager[EvaluatedRobot]:

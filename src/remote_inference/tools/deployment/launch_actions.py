@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import launch.logging
 from launch import LaunchContext, LaunchDescription  # type: ignore[attr-defined]  # mypy takes our folder for it
@@ -18,7 +18,6 @@ from remote_inference.base.paths import share_path
 from remote_inference.tools.deployment import bringup, zenoh_config
 from remote_inference.tools.deployment.middleware import middleware_warnings
 
-Number = TypeVar("Number", int, float)
 Values = Mapping[str, str]
 # Arguments of several launch files, as `describe` takes them.
 NAMESPACE = ("namespace", "belt_arm_1", "the robot's namespace")
@@ -69,15 +68,6 @@ def describe(
         return [_action(bringup.with_middleware(process, rmw, router)) for process in start(values)]
 
     return LaunchDescription([*declared, OpaqueFunction(function=perform)])
-
-
-def read_number(values: Values, name: str, kind: type[Number]) -> Number:
-    """Return an argument's value as a number. Raises DeploymentError."""
-    try:
-        return kind(values[name])
-    except ValueError:
-        expected = "a whole number" if kind is int else "a number"
-        raise bringup.DeploymentError(f"{name}: found {values[name]!r}, expected {expected}") from None
 
 
 def read_list(values: Values, name: str) -> list[str]:

@@ -25,7 +25,6 @@ from remote_inference.tools.cli.common import (
     open_client,
     print_json,
     say,
-    set_zenoh_environment,
 )
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ EXAMPLES = {
     "rollouts": (
         "--group 8 --environment belt_arm --seed 7",
         "--environment belt_arm --temperature 3 --parquet group.parquet",
-        "--pool /environment_pool --group 8 --seed 7",
+        "--environment belt_arm --on ray://gpu_2:10001 --group 8 --seed 7",
         "--environment my_package.shed:Shed --policy shed.manifest.yaml --json",
     ),
     "hud": (
@@ -80,9 +79,9 @@ def read_options(texts: list[str]) -> dict[str, object]:
 
 def add_rollouts(parser: VerbParser) -> None:
     add = parser.add
-    add_place = parser.add_choice()
-    add_place("--environment ENVIRONMENT", NAMES)
-    add_place("--pool NODE", "lease the simulators of this environment_pool, on whatever machine")
+    add("--environment", NAMES, required=True)
+    text = "ray://HOST:PORT of a Ray cluster for the simulators, or auto for this machine's (default none)"
+    add("--on ADDRESS", text, default="")
     add_option_argument(parser)
     count = bounded(int, lambda value: value >= 1, "1 or more")
     scale = bounded(float, lambda value: value >= 0.0, "0 or more")
@@ -101,8 +100,6 @@ def add_rollouts(parser: VerbParser) -> None:
 
 
 def run_rollouts(arguments: Arguments) -> int:
-    if arguments.pool and arguments.options:
-        raise UserError("--option: found beside --pool, whose node has the options of its environment")
     from remote_inference.learn.rollouts import film_strip, saving  # noqa: PLC0415  numpy, pyarrow and Pillow
 
     for path in (arguments.parquet, arguments.lerobot_v3):
@@ -157,18 +154,12 @@ async def _play(arguments: Arguments, transport: Transport, policy: Policy) -> t
 
 def _make_transport(arguments: Arguments) -> Transport:
     """Return the way to the simulators; none is started yet."""
-    if not arguments.pool:
-        from remote_inference.learn.rollouts import LocalTransport  # noqa: PLC0415
+    from remote_inference.learn.rollouts import LocalTransport, RayTransport  # noqa: PLC0415
 
-        options = read_options(arguments.options)
-        return LocalTransport.of(arguments.environment, options, arguments.group)
-    from remote_inference.tools.deployment.middleware import require_middleware  # noqa: PLC0415
-
-    require_middleware()
-    from remote_inference.learn.rollouts.pool_client import connect_to_pool  # noqa: PLC0415  imports rclpy
-
-    set_zenoh_environment()
-    return connect_to_pool(arguments.pool)
+    options = read_options(arguments.options)
+    if arguments.on:
+        return RayTransport(arguments.on, arguments.environment, options)
+    return LocalTransport.of(arguments.environment, options, arguments.group)
 
 
 def _load_policy(arguments: Arguments) -> Policy:

@@ -252,6 +252,8 @@ def _check_manifest(report: FileReport, manifest: Manifest, *, run: bool) -> Non
         report.warnings += find_policy_notes(report.spec)
         if manifest.openpi is not None:
             manifest.openpi.keys_for(report.spec)
+        if manifest.lerobot_async is not None:
+            manifest.lerobot_async.require_servable(report.spec)
     except (Exception, SystemExit) as error:  # an author's code may raise anything
         report.problem = f"{report.path}: {explain_policy_error(error)}"
         return
