@@ -32,6 +32,7 @@ import fuzz_documents
 import fuzz_explained
 import fuzz_files
 import fuzz_gr00t
+import fuzz_lerobot
 import fuzz_openpi
 import fuzz_robots
 import fuzz_weights
@@ -45,6 +46,7 @@ TARGETS = {
         fuzz_wire,
         fuzz_openpi,
         fuzz_gr00t,
+        fuzz_lerobot,
         fuzz_documents,
         fuzz_robots,
         fuzz_files,

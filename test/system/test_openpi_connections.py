@@ -25,7 +25,7 @@ from remote_inference.server.frameworks.openpi import pack, unpack
 from remote_inference.server.gateways.connection import ObservationReader
 from remote_inference.server.gateways.endpoint import MAX_OTHER_SOCKETS, OpenpiEndpoint
 from remote_inference.server.manifest.manifest import load_manifest
-from remote_inference.server.nodes.gateway_host import GatewayHost, open_gateway
+from remote_inference.server.nodes.gateway_host import GatewayHost, open_gateways
 from remote_inference.server.nodes.serving import Serving
 from remote_inference.server.nodes.session_services import SessionServices
 from remote_inference.server.requests.request_log import RequestRecord
@@ -65,7 +65,7 @@ class LocalServer:
         self.host = GatewayHost(self.serving, self.services, self.records.append, self._fail)
         self.failures: list[Exception] = []
         try:
-            self.gateway = open_gateway(self.host)
+            (self.gateway,) = open_gateways(self.host)
         except StartupError:
             self.serving.close()
             raise
@@ -511,4 +511,4 @@ def test_a_library_that_is_missing_is_named(
         lambda name: (_ for _ in ()).throw(ModuleNotFoundError("no", name="websockets")),
     )
     with pytest.raises(StartupError, match=r"openpi: found no websockets, .*: pip install websockets"):
-        open_gateway(server.host)
+        list(open_gateways(server.host))

@@ -4,14 +4,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import itertools
 import logging
-import threading
-from collections.abc import Mapping
-from concurrent.futures import Future, wait
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -27,12 +23,11 @@ from remote_inference.base.policy import PolicySpec
 from remote_inference.base.wire.arrays import WireError
 from remote_inference.server.frameworks.openpi import pack
 from remote_inference.server.gateways.connection import Connection, ObservationReader, limit_connections
+from remote_inference.server.gateways.loop_thread import LoopThread
 from remote_inference.server.manifest.sections import OpenpiSection, read_api_key
 from remote_inference.server.nodes.gateway_host import GatewayHost
 
-START_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 1.0  # for a client to answer a close frame
-JOIN_TIMEOUT_S = 4.0
 WAITING_FRAMES = 2  # of a client that sends before it has an answer; then it is not read any more
 MAX_OTHER_SOCKETS = 32  # sockets besides those of all sessions: probes, and handshakes that have not ended
 HEALTH_PATH = "/healthz"
@@ -67,38 +62,14 @@ class OpenpiEndpoint:
         except WireError as error:
             raise StartupError(f"openpi.metadata: {error}") from error
         self._names: set[str] = set()  # of the sessions that are open
-        self._started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
-        self._thread = threading.Thread(target=self._run, name="openpi", daemon=True)
-        self._thread.start()
-        wait([self._started], START_TIMEOUT_S)
-        if self._started.cancel():  # then the thread does not keep a port that it opens later
-            raise StartupError(f"openpi: {section.host} has not opened in {START_TIMEOUT_S:g} s")
-        try:
-            self._loop, self._stop = self._started.result(START_TIMEOUT_S)
-        except OSError as error:
-            found = f"{section.host}:{section.port} ({error.strerror or error})"
-            raise StartupError(f"openpi: found {found}, expected a free port of this machine") from error
+        self._thread = LoopThread("openpi", f"{section.host}:{section.port}", self._serve, host.on_failure)
 
     def close(self) -> bool:
         """End all connections with code 1001, and free the port; return False when that takes too long."""
-        with suppress(RuntimeError):  # the loop has ended already
-            self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(JOIN_TIMEOUT_S)
-        return not self._thread.is_alive()
+        return self._thread.close()
 
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._serve())
-        except Exception as error:
-            if self._started.cancelled():
-                return  # the constructor has raised already
-            if self._started.done():  # a server without its endpoint would look healthy
-                self._host.on_failure(error)
-            elif self._started.set_running_or_notify_cancel():
-                self._started.set_exception(error)
-
-    async def _serve(self) -> None:
-        stop, manifest = asyncio.Event(), self._host.serving.manifest
+    async def _serve(self, until_closed: Callable[[], Awaitable[None]]) -> None:
+        manifest = self._host.serving.manifest
         async with serve(
             self._handle,
             self._section.host,
@@ -113,9 +84,7 @@ class OpenpiEndpoint:
             server_header=None,
             logger=_SILENT,
         ):
-            if self._started.set_running_or_notify_cancel():
-                self._started.set_result((asyncio.get_running_loop(), stop))
-                await stop.wait()
+            await until_closed()
 
     def _check(self, connection: ServerConnection, request: Request) -> Response | None:
         """Answer or refuse a handshake, or let it pass with None."""

@@ -32,7 +32,13 @@ from remote_inference.base.documents.document import (
 )
 from remote_inference.base.limits import MAX_CAMERAS, RequestLimits
 from remote_inference.base.tags import check_keys, check_tags
-from remote_inference.server.manifest.sections import BACK_ENDS, OpenpiSection, WeightsSection
+from remote_inference.server.manifest.sections import (
+    BACK_ENDS,
+    GATEWAYS,
+    LerobotAsyncSection,
+    OpenpiSection,
+    WeightsSection,
+)
 from remote_inference.server.schedulers import SCHEDULERS, SchedulerOptions
 
 Options = TypeVar("Options", bound=Document)
@@ -194,6 +200,8 @@ class Manifest(Document):
     capture_max: Annotated[int, Field(ge=1, le=1_000_000, description="newest requests kept")] = 100
     openpi: OpenpiSection | None = None
     """serve programs that use openpi-client, too; left out: no port is opened"""
+    lerobot_async: LerobotAsyncSection | None = None
+    """serve robots that run LeRobot's `robot_client`, too; left out: no port is opened"""
     weights: WeightsSection | None = None
     """updates of the weights while they are served; left out: none are taken"""
     inject_latency_ms: Annotated[float, Field(ge=0.0, le=60_000.0)] = 0.0
@@ -251,10 +259,10 @@ class Manifest(Document):
             raise ValueError("pin_task: found true without default_task, expected the task to pin")
         if self.model.replicas:
             self._check_replicas()
-        for name in ("openpi", "weights"):
+        reasons = {**dict.fromkeys(GATEWAYS, "its clients find no port"), "weights": "updates are lost"}
+        for name, reason in reasons.items():
             if self.idle_release_s and getattr(self, name) is not None:
                 found = f"idle_release_s: found {self.idle_release_s:g} with {name}, expected one of the two"
-                reason = {"openpi": "its clients find no port", "weights": "updates are lost"}[name]
                 raise ValueError(f"{found}: {reason} while the policy is released")
         return self
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The manifest's sections `openpi` (endpoint and keys of openpi's clients) and `weights` (live weights)."""
+"""The manifest's sections: `openpi` and `lerobot_async` for others' clients, `weights` for live weights."""
 
 from __future__ import annotations
 
@@ -92,6 +92,9 @@ def _check_path(path: str) -> str:
     return path
 
 
+GATEWAYS = ("openpi", "lerobot_async")  # the sections that open a port for other programs' clients
+
+
 class OpenpiSection(Document):
     """An endpoint for programs that use openpi-client."""
 
@@ -146,6 +149,25 @@ class OpenpiSection(Document):
             layout=self.layout or preset.layout,
             prompt=self.prompt or preset.prompt,
         )
+
+
+class LerobotAsyncSection(Document):
+    """A service for robots that run LeRobot's `robot_client`."""
+
+    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
+    """address to listen on; LeRobot's clients have no key: beyond this machine, whoever reaches the port uses
+    the policy"""
+    port: Annotated[int, Field(ge=1, le=65_535, description="TCP port; LeRobot's clients expect 8080")] = 8080
+    fps: Annotated[float, Field(ge=0.0, le=1000.0, allow_inf_nan=False)] = 0.0
+    """control rate of the robots, which spaces the actions' times [Hz]; 0: the policy's"""
+
+    def require_servable(self, spec: PolicySpec) -> None:
+        """Raise DocumentError for a policy that needs what LeRobot's clients do not send."""
+        needs = f"lerobot_async: policy {spec.name} needs"
+        if (steps := spec.observation_steps) > 1:
+            raise DocumentError(f"{needs} observations of {steps} control ticks, clients send one")
+        if depth := [feature for feature, shape in spec.image_shapes.items() if shape[2] != 3]:
+            raise DocumentError(f"{needs} depth ({depth[0]}), clients send colour")
 
 
 def read_api_key(path: Path, key: str) -> str:

@@ -1,12 +1,12 @@
 # Copyright 2026 The remote_inference contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The server's side of its gateway for another framework's clients, which are sessions like all others."""
+"""The server's side of its gateways for other frameworks' clients, which are sessions like all others."""
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import Protocol
@@ -25,7 +25,7 @@ class Refused(Exception):  # noqa: N818  an answer, not a fault
 
 @dataclass(frozen=True)
 class GatewayHost:
-    """A server as its gateway sees it. Any thread may call it."""
+    """A server as a gateway sees it. Any thread may call it."""
 
     serving: Serving  # gets the requests of sessions, whose links send the answers
     services: SessionServices  # whose registry, refusals and terms count for all sessions
@@ -86,15 +86,21 @@ class Gateway(Protocol):
         """End its connections and sessions, and free the port; return False when that takes too long."""
 
 
-def open_gateway(host: GatewayHost) -> Gateway | None:
-    """Open the gateway of the manifest's section `openpi`; None without one. Raises StartupError."""
-    section = host.serving.manifest.openpi
-    if section is None:
-        return None
-    try:
-        endpoint = resolve_name("remote_inference.server.gateways.endpoint:OpenpiEndpoint")
-    except ImportError as error:
-        expected = "it installed: pip install websockets"
-        raise StartupError(f"openpi: found no {error.name}, expected {expected}") from error
-    gateway: Gateway = endpoint(section, host)
-    return gateway
+# By the section of the manifest that opens each; where a library lacks, pip's name for it.
+_GATEWAYS = {
+    "openpi": ("remote_inference.server.gateways.endpoint:OpenpiEndpoint", "websockets"),
+    "lerobot_async": ("remote_inference.server.gateways.lerobot_endpoint:LerobotEndpoint", "grpcio protobuf"),
+}
+
+
+def open_gateways(host: GatewayHost) -> Iterator[Gateway]:
+    """Open the gateways that the manifest has sections for, one at each step. Raises StartupError."""
+    for name, (place, packages) in _GATEWAYS.items():
+        if (section := getattr(host.serving.manifest, name)) is None:
+            continue
+        try:
+            endpoint = resolve_name(place)
+        except ImportError as error:
+            expected = f"it installed: pip install {packages}"
+            raise StartupError(f"{name}: found no {error.name}, expected {expected}") from error
+        yield endpoint(section, host)

@@ -37,7 +37,7 @@ from remote_inference.msg import ServerStatus
 from remote_inference.server.live_weights import TRAINER_ACCESS, TrainerAccess
 from remote_inference.server.manifest.manifest import Manifest, load_manifest
 from remote_inference.server.nodes.duplicate_server import find_duplicate_server
-from remote_inference.server.nodes.gateway_host import Gateway, GatewayHost, open_gateway
+from remote_inference.server.nodes.gateway_host import Gateway, GatewayHost, open_gateways
 from remote_inference.server.nodes.operations import Operations, describe_policy
 from remote_inference.server.nodes.serving import Serving
 from remote_inference.server.nodes.session_services import SessionServices
@@ -105,7 +105,7 @@ class PolicyServer(LifecycleNode):
         self._released: ServerStatus | None = None  # of the policy whose device is free until a robot asks
         self._busy_s = 0.0  # when the server had a session last, or loaded
         self._is_loading = False
-        self._gateway: Gateway | None = None
+        self._gateways: list[Gateway] = []
         self._operations = Operations(self, self.schedule, self._instance_id)
         self._failures = Repeats()
         self._status_publisher = self.create_publisher(ServerStatus, "~/status", LATCHED_QOS)
@@ -136,7 +136,8 @@ class PolicyServer(LifecycleNode):
             self._trainers.listen(manifest)
             serving = self._load(manifest)
             host = GatewayHost(serving, self._sessions, self._log_request, self._on_failure)
-            self._gateway = open_gateway(host)
+            for gateway in open_gateways(host):
+                self._gateways.append(gateway)
         except StartupError as error:
             return self._refuse_to_configure(str(error))
         except Exception as error:  # rclpy would swallow it
@@ -247,7 +248,7 @@ class PolicyServer(LifecycleNode):
 
     def _unload(self) -> None:
         """Free everything, whatever fails on the way."""
-        gateway, self._gateway = self._gateway, None
+        gateways, self._gateways = self._gateways, []
         serving, self._serving, self._released = self._serving, None, None
         with ExitStack() as steps:  # the last is called first
             steps.callback(self._operations.close)
@@ -256,7 +257,7 @@ class PolicyServer(LifecycleNode):
             if serving is not None:
                 problem = "an inference has not ended; the device is freed when it does"
                 steps.callback(self._close_or_log, serving, problem)
-            if gateway is not None:
+            for gateway in gateways:
                 steps.callback(self._close_or_log, gateway, "a gateway has not ended in time")
 
     def _close_or_log(self, part: Serving | Gateway, problem: str) -> None:
